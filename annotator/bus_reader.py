@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from paceline import topics, wire
 from paceline.kafka.follow import BEGINNING, ConsumerRecord, Follower, Start
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.start_budget import StartBudget
 from paceline.sequences import Sequences
 from paceline.supervised import SupervisedThread
 from paceline.topics import Topic
@@ -47,6 +48,8 @@ class BusReader:
         self.caught_up, self.trouble = False, "connecting to the broker"
         self.lag: dict[Topic, int] = {}
         self.unusable = 0
+        #: Why the annotator has to be started again; empty while it has not.
+        self.ended = ""
 
     def waits(self) -> str | None:
         """What is missing; None where all is heard."""
@@ -61,6 +64,9 @@ class BusReader:
             most_behind=MOST_BEHIND,
             on_lost=self._lost,
             on_unreadable=lambda topic, reason: self._say(f"passed over a batch on {topic.name}: {reason}"),
+            on_skip=self._leave_out,
+            on_cluster=self._end,
+            budget=StartBudget(),
             stop=self._stop,
         ) as follower:
             live = False  # A thread that was started again reads from before, too.
@@ -73,6 +79,16 @@ class BusReader:
                     live = live or follower.caught_up or follower.nothing_there
                     self.caught_up |= live
                     self.trouble = "" if self.caught_up else "reading what there is"
+
+    def _leave_out(self, topic: Topic, messages: int) -> None:
+        if topic not in MOST_BEHIND:
+            self._say(f"{topic.name}: the oldest {messages} messages are left out: a start reads a bounded number")
+
+    def _end(self, cause: str) -> None:
+        """What is known, and was written, is of another cluster: whoever starts the annotator again reads this one."""
+        self.ended = cause
+        self._say(f"{cause}; ending, to be started again")
+        self._stop.set()
 
     def _lost(self, cause: str) -> None:
         self.trouble = f"no answer from Kafka: {cause}"

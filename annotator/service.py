@@ -103,7 +103,7 @@ def _forever(parts: Parts, stop: threading.Event) -> int:
     while not stop.wait(TURN_S):
         if parts.read():
             parts.annotating.turn(time.time())
-    return 0
+    return 1 if parts.bus.ended else 0
 
 
 def _once(parts: Parts, stop: threading.Event) -> int:

@@ -136,6 +136,7 @@ class Archiver:
             on_lost=self._lost,
             on_unreadable=self._cannot_read,
             on_jump=self._jumped,
+            on_cluster=lambda cause: log.warning("%s", cause),
             places=writer.manifest.places(),
             topic_ids=writer.manifest.topic_ids,
             stop=self._stop,

@@ -108,6 +108,17 @@ class Book:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._audited = 0
+        #: Messages that were no event of their topic.
+        self.undecodable = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything: it was of another cluster."""
+        with self._lock:
+            self._empty()
+
+    def _empty(self) -> None:
         self._sessions = Shelf[SessionState](MOST_SESSIONS, SESSION_BYTES)
         self._suggestions = Shelf[Suggestion](MOST_SUGGESTIONS, SUGGESTION_BYTES)
         self._thresholds = Shelf[Thresholds](MOST_JOBS, THRESHOLD_BYTES)
@@ -117,9 +128,6 @@ class Book:
         self._inventory = Shelf[bytes](MOST_NODES, INVENTORY_BYTES)
         self._answers = Shelf[list[AuditEntry]](MOST_ANSWERS, ANSWER_BYTES)
         self._audit = Shelf[AuditEntry](MOST_ANSWERS, ANSWER_BYTES)
-        self._audited = 0
-        #: Messages that were no event of their topic.
-        self.undecodable = 0
 
     def update(self, topic: Topic, key: str, event: Any, raw: bytes, now_s: float) -> None:
         """``event`` came on ``topic``."""

@@ -6,12 +6,14 @@ Rule of this file: a door. It ends for nothing: brokers that are away are waited
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from paceline import topics, wire
 from paceline.events import AuditEntry, CapturePiece
 from paceline.kafka.follow import BEGINNING, NOW, ConsumerRecord, Follower, Start
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.start_budget import StartBudget
 from paceline.supervised import SupervisedThread
 from paceline.topics import Topic
 
@@ -44,6 +46,8 @@ class BusReader:
         self._stop = threading.Event()
         self._thread = SupervisedThread("the bus reader", self._run, self._stop)
         self._state = "connecting to the broker"
+        #: Messages that a start had no room for, by topic.
+        self.left_out: Counter[str] = Counter()
         #: Set once the brokers have answered, or it is known why they do not.
         self._settled = threading.Event()
 
@@ -72,7 +76,15 @@ class BusReader:
     def _run(self) -> None:
         self._state = "connecting to the broker"
         with Follower(
-            self._settings, STARTS, "paceline-control", resume=True, on_lost=self._lost, stop=self._stop
+            self._settings,
+            STARTS,
+            "paceline-control",
+            resume=True,
+            on_lost=self._lost,
+            on_skip=self._leave_out,
+            on_cluster=self._start_anew,
+            budget=StartBudget(),
+            stop=self._stop,
         ) as follower:
             while not self._stop.is_set():
                 for topic, records in follower.poll():
@@ -87,6 +99,16 @@ class BusReader:
         logger.warning("%s", cause)
         self._state = cause
         self._settled.set()
+
+    def _leave_out(self, topic: Topic, messages: int) -> None:
+        logger.warning("%s: the oldest %d messages are left out: a start reads a bounded number", topic.name, messages)
+        self.left_out[topic.short] += messages
+
+    def _start_anew(self, cause: str) -> None:
+        """What is known is of another cluster; captures are kept, for those who asked for them."""
+        logger.warning("%s", cause)
+        self._book.clear()
+        self._state = cause
 
     def _take(self, topic: Topic, records: Sequence[ConsumerRecord]) -> None:
         for record in records:

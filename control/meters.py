@@ -1,6 +1,6 @@
 """The service's own metrics; they begin with ``paceline_control_``, and their labels are bounded."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
@@ -19,8 +19,11 @@ MISSING = Meter(
     "paceline_control_session_missing_messages", "gauge", "Numbered messages that sessions on this disk lack."
 )
 BYTES = Meter("paceline_control_session_bytes", "gauge", "What sessions take on this disk.")
+LEFT_OUT = Meter(
+    "paceline_control_left_out_messages", "counter", "Messages that a start had no room for: the oldest.", ("topic",)
+)
 #: All of them, for the documentation.
-METERS = (REQUESTS, REQUEST_S, READY, RESTARTS, SESSIONS, MISSING, BYTES)
+METERS = (REQUESTS, REQUEST_S, READY, RESTARTS, SESSIONS, MISSING, BYTES, LEFT_OUT)
 #: The states that are told apart.
 STATES = ("starting", "recording", "stopping", "stopped", "interrupted", "failed", "damaged")
 
@@ -29,9 +32,13 @@ class Meters:
     """A registry of its own, so that two applications in one process do not meet."""
 
     def __init__(
-        self, ready: Callable[[], bool], restarts: Callable[[], int], sessions: Callable[[], list[SessionState]]
+        self,
+        ready: Callable[[], bool],
+        restarts: Callable[[], int],
+        sessions: Callable[[], list[SessionState]],
+        left_out: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
-        self._ready, self._restarts, self._sessions = ready, restarts, sessions
+        self._ready, self._restarts, self._sessions, self._left_out = ready, restarts, sessions, left_out
         self._registry = CollectorRegistry()
         self._requests = Counter(REQUESTS.name, REQUESTS.help, REQUESTS.labels, registry=self._registry)
         self._seconds = Histogram(
@@ -51,6 +58,7 @@ class Meters:
         yield family(SESSIONS, {(state,): sum(one.state == state for one in states) for state in STATES})
         yield family(MISSING, {(): sum(one.missing for one in states)})
         yield family(BYTES, {(): sum(one.bytes for one in states)})
+        yield family(LEFT_OUT, {(topic,): messages for topic, messages in self._left_out().items()})
 
     def observe(self, route: str, status: int, seconds: float) -> None:
         """Count one request on the route's template."""

@@ -80,7 +80,9 @@ def serve(args: argparse.Namespace) -> int:
         captures.router(traces, book, outgoing, cluster_of, allowed),
         gswarm.router(book, changes, cluster, allowed),
     ]
-    meters = Meters(lambda: reader.waits() is None, lambda: reader.restarts, changes.states)
+    meters = Meters(
+        lambda: reader.waits() is None, lambda: reader.restarts, changes.states, lambda: dict(reader.left_out)
+    )
     names = hosts.answered(args.address, ALLOWED_HOSTS.read(environ))
     app = application(Parts(routers, reader.waits, meters, names))
     for left in store.clear():

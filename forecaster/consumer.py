@@ -12,6 +12,7 @@ from paceline.events import Produced
 from paceline.kafka import follow
 from paceline.kafka.follow import BEGINNING, ConsumerRecord, Start
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.start_budget import StartBudget
 from paceline.sequences import Sequences
 from paceline.supervised import SupervisedThread
 from paceline.topics import Topic
@@ -23,6 +24,8 @@ from .subjects import NODES_S
 logger = logging.getLogger("paceline.forecaster")
 
 #: How far back each topic is read at the start.
+#: Messages and seconds of a start at most: windows of eight hours of a large cluster.
+MOST_MESSAGES, START_S = 2_000_000, 120.0
 STARTS: Mapping[Topic, Start] = {
     topics.JOB: BEGINNING,
     topics.WINDOW: Start(seconds=SAMPLES * NODES_S),
@@ -61,7 +64,15 @@ class EventConsumer:
         client_id = "paceline-forecaster"
         self.state = "connecting to the broker"
         with follow.Follower(
-            self._settings, STARTS, client_id, on_lost=self._lost, on_unreadable=self._unusable, stop=self._stop
+            self._settings,
+            STARTS,
+            client_id,
+            on_lost=self._lost,
+            on_unreadable=self._unusable,
+            on_skip=self._leave_out,
+            on_cluster=self._start_anew,
+            budget=StartBudget(messages=MOST_MESSAGES, seconds=START_S),
+            stop=self._stop,
         ) as follower:
             while not self._stop.is_set():
                 for topic, records in follower.poll():
@@ -72,6 +83,16 @@ class EventConsumer:
                 if self.state and follower.caught_up:
                     self.state = ""
                     logger.info("caught up: %d series", len(self._memory))
+
+    def _leave_out(self, topic: Topic, messages: int) -> None:
+        logger.warning("%s: the oldest %d messages are left out: a start reads a bounded number", topic.name, messages)
+        self._memory.counts.left_out[topic.short] = self._memory.counts.left_out.get(topic.short, 0) + messages
+
+    def _start_anew(self, cause: str) -> None:
+        logger.warning("%s", cause)
+        self._memory.begin_cluster()
+        self._sequences = {topic: Sequences() for topic in STARTS}
+        self.state = cause
 
     def _lost(self, cause: str) -> None:
         logger.warning("%s", cause)

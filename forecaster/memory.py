@@ -48,6 +48,8 @@ class ServiceCounts:
     #: By topic: messages still to be read, and numbered ones that never came or could not be read.
     lag: dict[str, int] = field(default_factory=dict)
     missing: dict[str, int] = field(default_factory=dict)
+    #: By topic: the oldest messages, for which a start had no room.
+    left_out: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
@@ -56,9 +58,21 @@ class Memory:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._history, self._subjects, self._jobs = History(), Subjects(), JobProfiles()
+        self._history = History()
         self.counts = ServiceCounts()
-        self.published = PublishedForecasts()
+        #: How many clusters were read.
+        self.clusters = 0
+        self.begin_cluster()
+
+    def begin_cluster(self) -> None:
+        """Forget jobs, who runs where and what was published: what comes now is of another cluster.
+
+        Series stay: what was measured, sent or back-filled holds for its time.
+        """
+        with self._lock:
+            self._subjects, self._jobs = Subjects(), JobProfiles()
+            self.published = PublishedForecasts()
+            self.clusters += 1
 
     def update(self, event: object) -> None:
         """Learn from an event of the bus."""

@@ -48,6 +48,7 @@ class ForecastPublisher:
         self._thread = SupervisedThread("the forecast publisher", self._run, self._stop)
         self._done: dict[str, float] = {}
         self._profiled: dict[str, float | None] = {}
+        self._clusters = 0
 
     @property
     def restarts(self) -> tuple[str, int]:
@@ -88,6 +89,8 @@ class ForecastPublisher:
                 self._stop.wait(RETRY_S)
 
     def _round(self, client: Producer) -> None:
+        if self._clusters != self._memory.clusters:  # It holds nothing of what was published before.
+            self._clusters, self._done, self._profiled = self._memory.clusters, {}, {}
         series = self._memory.keys()
         times_s = dict(series)
         self._done = {key: self._done[key] for key in times_s if key in self._done}

@@ -13,6 +13,7 @@ from typing import Any
 from paceline import topics, wire
 from paceline.kafka.follow import ConsumerRecord, Follower, Start
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.start_budget import StartBudget
 from paceline.supervised import SupervisedThread
 from paceline.topics import Topic
 
@@ -54,6 +55,8 @@ class Reader:
         self._settings, self._clock = settings, clock
         self._feed = feed or Feed()
         self._lock = threading.Lock()
+        #: The cluster that was met after another.
+        self._cluster = ""
         self._views: dict[object, tuple[float, Any]] = {}
         self._stop = threading.Event()
         start = Connection("connecting", settings.address, clock())
@@ -132,6 +135,8 @@ class Reader:
             most_behind=LAG_MAX,
             on_skip=self._skip,
             on_unreadable=self._unreadable,
+            on_cluster=lambda cause: self._start_anew(follower.cluster),
+            budget=StartBudget(),
             stop=self._stop,
         ) as follower:
             while not self._stop.is_set():
@@ -154,6 +159,13 @@ class Reader:
     def _skip(self, topic: Topic, messages: int) -> None:
         with self._lock:
             self._feed.skip(topic.short, messages)
+
+    def _start_anew(self, cluster: str) -> None:
+        """What is known is of another cluster; of two readers that notice, the first forgets it."""
+        with self._lock:
+            if cluster != self._cluster:
+                self._cluster, self._views = cluster, {}
+                self._feed = Feed(tariff=self._feed.tariff)
 
     def _unreadable(self, topic: Topic, reason: str) -> None:
         with self._lock:

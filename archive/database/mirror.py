@@ -124,7 +124,8 @@ class DatabaseMirror:
         with Follower(
             self._settings, STARTS, "paceline-archive-database",
             resume=True, places=positions.places, topic_ids=positions.ids,
-            on_lost=self._bus_lost, on_unreadable=self._unreadable, on_jump=self._jumped, stop=self._stop,
+            on_lost=self._bus_lost, on_unreadable=self._unreadable, on_jump=self._jumped,
+            on_cluster=lambda cause: logger.warning("%s", cause), stop=self._stop,
         ) as follower:  # fmt: skip
             while not self._stop.is_set():
                 polled = follower.poll()

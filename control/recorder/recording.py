@@ -18,6 +18,7 @@ from paceline.events import SessionState
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, NOW, Follower, Jump, Place
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.start_budget import StartBudget
 from paceline.topics import BY_NAME, OPERATIONAL, TOPICS, Topic
 
 from ..sessions.folder import SessionFolder, StopRequest
@@ -77,6 +78,9 @@ class Recording:
             places=self._progress.places,
             topic_ids=self._progress.topic_ids,
             on_jump=self._jumped,
+            on_skip=lambda topic, messages: log.warning("%s: the oldest %d are left out", topic.name, messages),
+            budget=StartBudget(),
+            on_cluster=lambda cause: log.warning("%s", cause),
             on_unreadable=self._unreadable,
             stop=stop,
         )

@@ -20,6 +20,8 @@ from collectors.pod_messages import classes
 from collectors.pod_resources import PodResourcesError, held_in
 from collectors.processes import identity, read_environ
 from paceline import hosts, wire
+from paceline.commands import stack_state
+from paceline.commands.stack_state import Machine, Process, Stack
 from paceline.events import BalancePlan, DevicePod
 from paceline.kafka.settings import BrokerSettings
 from paceline.settings import SETTINGS, SettingError
@@ -245,6 +247,33 @@ def _cgroup(data: bytes) -> None:
     assert uid is None or (uid.isascii() and len(uid) in (32, 36))
 
 
+_STACK = Stack(
+    process=Process(pid=7, ticks=99, boot="0" * 36, namespace="pid:[4026531836]"), started_s=1.0, detached=True,
+    logs="/tmp/logs", addresses={"page": "http://127.0.0.1:8501"},
+)  # fmt: skip
+
+
+def _stack(data: bytes) -> None:
+    """What `paceline up` wrote down: nonsense is no stack, and whatever is one is what its file is named after."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = stack_state.write(_STACK, Path(folder))
+        file.write_bytes(data)
+        found = stack_state.running(Path(folder), _Anybody())
+        assert all(stack.process == _STACK.process for stack in found), "a stack under another's name"
+
+
+class _Anybody(Machine):
+    """A machine on which each process runs."""
+
+    def process(self, pid: int) -> Process:
+        """It is the one that was asked for."""
+        return msgspec.structs.replace(_STACK.process, pid=pid)
+
+    def runs(self, process: Process) -> bool:
+        """It does."""
+        return True
+
+
 def _headers(data: bytes) -> None:
     host, _, origin = data.decode("latin-1").partition("\n")
     refused = hosts.refusal({"host": host} | ({"origin": origin} if origin else {}), ("localhost", "*.example.org"))
@@ -288,6 +317,7 @@ TARGETS = (
         ],
         longest=512,
     ),
+    Target("local.stack", _stack, lambda: [msgspec.json.encode(_STACK)], form="json"),
     Target("local.headers", _headers, lambda: [b"localhost:8000\nhttp://a.example.org", b"[::1]:80"], longest=512),
     Target("local.shown", _shown, lambda: ["job \x1b[31m\u202e\n".encode()], (UnicodeDecodeError,), longest=256),
 )

@@ -18,12 +18,13 @@ from archive.sources.filled_rows import filled
 from archive.sources.gpu_grid import Grid
 from archive.sources.gpu_metrics import TELLING
 from archive.sources.slurm_jobs import jobs_of
+from control.captures import MOST_BYTES, CaptureBook
 from forecaster import prometheus
 from forecaster.history import SeriesSubject
 from forecaster.memory import Memory
 from paceline import recording, topics, wire
 from paceline.command_rules import Action, CommandRules, Reader
-from paceline.events import FULL_ROWS, Command, FullRows
+from paceline.events import FULL_ROWS, CapturePiece, Command, FullRows
 from paceline.history.table import PUBLISHED
 from paceline.history.tables import DEVICE_WINDOW, SLURM_JOB
 from paceline.prometheus import read
@@ -156,11 +157,30 @@ def _answer(data: bytes) -> None:
             )
 
 
+def _capture(data: bytes) -> None:
+    """Pieces of traces, in any order: what is handed out is what its sender summed up."""
+    book = CaptureBook()
+    for _, event, _ in _messages(data):
+        if isinstance(event, CapturePiece):
+            book.update(event)
+            held = book.trace(event.capture, event.rank)
+            assert held is None or len(held) <= MOST_BYTES
+
+
+def _pieces() -> list[bytes]:
+    """A capture of every version, as a line."""
+    return [
+        recording.render(topics.CAPTURE.name, None, 0, json.dumps(json.loads(data)).encode())
+        for data in golden(topics.CAPTURE)
+    ]
+
+
 TARGETS = (
     Target("services.judged", _judge, recordings, form="json lines", longest=65_536, share=4.0),
     Target("services.drawn", _draw, recordings, form="json lines", longest=65_536, share=2.0),
     Target("services.learned", _learn, recordings, form="json lines", longest=65_536, share=2.0),
     Target("services.answered", _answer, _commands, form="json lines", longest=65_536),
+    Target("services.captured", _capture, _pieces, form="json lines", longest=65_536),
     Target("services.prometheus", _backfill, _answers, (ValueError,), "json"),
     Target("services.filled", _fill, _answers, (ValueError,), "json"),
     Target("services.accounted", _account, _accounts, longest=4096),

@@ -1,8 +1,13 @@
 """What the stateless forecast routes answer."""
 
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import Response
 from pydantic import BaseModel, Field
 
 from ..forecast import ForecastResult
+from .executor import ForecastExecutor
 
 
 class BacktestScores(BaseModel):
@@ -39,6 +44,12 @@ class BatchAnswer(BaseModel):
     """One answer a question, in their order."""
 
     answers: list[ForecastAnswer]
+
+
+async def rendered(executor: ForecastExecutor, make: Callable[..., BaseModel], *arguments: Any) -> Response:
+    """What ``make`` makes of its arguments, as JSON: a long answer is made and written off the event loop."""
+    content = await executor.run(lambda: make(*arguments).model_dump_json())
+    return Response(content, media_type="application/json")
 
 
 def answered(result: ForecastResult, levels: list[float], interval_s: float) -> ForecastAnswer:

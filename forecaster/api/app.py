@@ -21,7 +21,7 @@ from .meters import Meters
 #: Bytes of a body: a batch of a thousand series of a day of minutes, every digit written out, twice over.
 LARGEST = 64 * 1024 * 1024
 #: Bytes of all bodies that are read and worked on at a time: parsed they take six times as much. And the parts of one:
-#: the values and the timestamps of such a batch; a third of a second to parse.
+#: the values and the timestamps of such a batch.
 IN_FLIGHT, PARTS = 128 * 1024 * 1024, 3_200_000
 DESCRIPTION = """Forecasts with honest intervals, cycles and kinds of job.
 
@@ -58,7 +58,7 @@ def application(
     failures.install(app)
     app.include_router(forecasts.router(executor))
     app.include_router(series.router(memory, executor))
-    app.include_router(changes.router(memory, token))
+    app.include_router(changes.router(memory, executor, token))
     app.include_router(jobs.router(memory, executor))
     _health(app, ready, lambda: meters.text(memory, executor.waiting, ready() is None, restarts()))
 
@@ -91,6 +91,6 @@ def _health(app: FastAPI, ready: Callable[[], str | None], numbers: Callable[[],
         return PlainTextResponse(f"{waits or 'ready'}\n", status_code=503 if waits else 200)
 
     @app.get("/metrics", response_class=PlainTextResponse, tags=["health"])
-    async def metrics() -> PlainTextResponse:
+    def metrics() -> PlainTextResponse:
         """The numbers in Prometheus' text form."""
         return PlainTextResponse(numbers(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -7,10 +7,12 @@ from pydantic import BaseModel, Field
 
 from paceline.settings import FORECASTER_TOKEN
 from paceline.web.failures import NOT_FOUND, REFUSALS, RefusedError
+from paceline.web.parsing import off_loop
 from paceline.web.token import GUARDED, guard
 
 from ..history import SeriesSubject
 from ..memory import Memory
+from .executor import ForecastExecutor
 from .questions import SHORTEST_S, VALUES, Number, Strict
 
 
@@ -31,9 +33,9 @@ class Kept(BaseModel):
     kept: int
 
 
-def router(memory: Memory, token: str) -> APIRouter:
+def router(memory: Memory, executor: ForecastExecutor, token: str) -> APIRouter:
     """The routes over ``memory``, for who knows ``token``; for nobody where it is empty."""
-    routes = APIRouter(prefix="/v1", tags=["changes"])
+    routes = APIRouter(prefix="/v1", tags=["changes"], route_class=off_loop(executor.parsing))
 
     allowed = guard(token, FORECASTER_TOKEN)
 

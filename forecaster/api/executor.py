@@ -35,6 +35,8 @@ class ForecastExecutor:
         self._quick = ThreadPoolExecutor(processors, "forecast")
         self._slow = ThreadPoolExecutor(1, "forecast-slow")
         self._processes: Executor | None = None
+        #: Where bodies are parsed, one at a time.
+        self.parsing = ThreadPoolExecutor(1, "parse")
 
     async def submit(self, question: Question) -> ForecastResult:
         """The answer to one question.
@@ -89,7 +91,7 @@ class ForecastExecutor:
 
     def close(self) -> None:
         """Finish what is under way and end the workers."""
-        for executor in (self._quick, self._slow, self._processes):
+        for executor in (self.parsing, self._quick, self._slow, self._processes):
             if executor is not None:
                 executor.shutdown(wait=True, cancel_futures=True)
 

@@ -1,14 +1,17 @@
 """``POST /v1/forecast`` and ``POST /v1/forecast/batch``: stateless, with no broker."""
 
+from collections.abc import Sequence
+
 import numpy as np
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
 from paceline.web.failures import REFUSALS, RefusedError
+from paceline.web.parsing import off_loop
 
-from ..forecast import Question
+from ..forecast import ForecastResult, Question
 from ..grid import GridError, gridded
 from ..models.model import UnsuitedError
-from .answers import BatchAnswer, ForecastAnswer, answered
+from .answers import BatchAnswer, ForecastAnswer, answered, rendered
 from .executor import ForecastExecutor
 from .questions import BatchQuestion, ForecastQuestion, Sampled
 
@@ -52,28 +55,36 @@ def question(asked: ForecastQuestion, field: str = "") -> Question:
 
 def router(executor: ForecastExecutor) -> APIRouter:
     """The routes, answered by ``executor``."""
-    routes = APIRouter(prefix="/v1", tags=["forecast"])
+    routes = APIRouter(prefix="/v1", tags=["forecast"], route_class=off_loop(executor.parsing))
 
-    @routes.post("/forecast", responses=REFUSALS)
-    async def forecast(asked: ForecastQuestion) -> ForecastAnswer:
+    @routes.post("/forecast", responses=REFUSALS, response_model=ForecastAnswer)
+    async def forecast(asked: ForecastQuestion) -> Response:
         """Quantiles of a series that is sent along. Nothing is kept."""
-        ready = question(asked)
+        ready = await executor.run(question, asked)
         try:
             result = await executor.submit(ready)
         except UnsuitedError as error:
             raise RefusedError(422, "model", f"{asked.model}: {error}") from error
-        return answered(result, ready.levels.tolist(), ready.interval_s)
+        return await rendered(executor, answered, result, ready.levels.tolist(), ready.interval_s)
 
-    @routes.post("/forecast/batch", responses=REFUSALS)
-    async def batch(asked: BatchQuestion) -> BatchAnswer:
+    @routes.post("/forecast/batch", responses=REFUSALS, response_model=BatchAnswer)
+    async def batch(asked: BatchQuestion) -> Response:
         """Many series in one request, shared out over the processors."""
-        ready = [question(one, f"questions[{place}].") for place, one in enumerate(asked.questions)]
+        ready = await executor.run(_questions, asked)
         results = await executor.submit_all(ready)
-        answers = []
-        for place, (one, result) in enumerate(zip(ready, results, strict=True)):
-            if isinstance(result, UnsuitedError):
-                raise RefusedError(422, f"questions[{place}].model", f"{one.model}: {result}")
-            answers.append(answered(result, one.levels.tolist(), one.interval_s))
-        return BatchAnswer(answers=answers)
+        return await rendered(executor, _answers, ready, results)
 
     return routes
+
+
+def _questions(asked: BatchQuestion) -> list[Question]:
+    return [question(one, f"questions[{place}].") for place, one in enumerate(asked.questions)]
+
+
+def _answers(ready: Sequence[Question], results: Sequence[ForecastResult | UnsuitedError]) -> BatchAnswer:
+    answers = []
+    for place, (one, result) in enumerate(zip(ready, results, strict=True)):
+        if isinstance(result, UnsuitedError):
+            raise RefusedError(422, f"questions[{place}].model", f"{one.model}: {result}")
+        answers.append(answered(result, one.levels.tolist(), one.interval_s))
+    return BatchAnswer(answers=answers)

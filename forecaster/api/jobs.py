@@ -9,6 +9,7 @@ from pydantic.types import JsonValue
 
 from paceline.events import JobProfile
 from paceline.web.failures import NOT_FOUND, REFUSALS, RefusedError
+from paceline.web.parsing import off_loop
 
 from ..cycles import Cycle, find_cycle, from_events
 from ..job_kinds import JOB_KINDS, classify
@@ -106,7 +107,7 @@ class ProfileAnswer(BaseModel):
 
 def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
     """The routes."""
-    routes = APIRouter(prefix="/v1", tags=["jobs"])
+    routes = APIRouter(prefix="/v1", tags=["jobs"], route_class=off_loop(executor.parsing))
 
     @routes.post("/cycle", responses=REFUSALS)
     async def cycle(asked: CycleQuestion) -> CycleAnswer:

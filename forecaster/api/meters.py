@@ -1,5 +1,6 @@
 """The service's own metrics, and what it forecasts. Its own begin with ``paceline_forecaster_``; labels are bounded."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 
@@ -38,8 +39,11 @@ FORECAST = Meter(
     "A forecast of a subject's metric so many minutes ahead, at a level of probability; in the metric's own unit.",
     ("subject", "metric", "horizon_minutes", "level"),
 )
+LEFT_OUT = Meter(
+    "paceline_forecaster_left_out_messages", "counter", "Messages that a start had no room for: the oldest.", ("topic",)
+)
 #: All of them, for the documentation.
-METERS = (REQUESTS, REQUEST_S, READY, LAG, MISSING, RESTARTS, SERIES, BYTES, WAITING, MESSAGES, FORECAST)
+METERS = (REQUESTS, REQUEST_S, READY, LAG, MISSING, LEFT_OUT, RESTARTS, SERIES, BYTES, WAITING, MESSAGES, FORECAST)
 
 
 class Meters:
@@ -52,6 +56,7 @@ class Meters:
             REQUEST_S.name, REQUEST_S.help, REQUEST_S.labels, buckets=BUCKETS_S, registry=self._registry
         )
         self._told: list[Metric] = []
+        self._turn = threading.Lock()
         self._registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
@@ -80,6 +85,7 @@ class Meters:
             (READY, {(): int(ready)}),
             (LAG, _one_label(counts.lag)),
             (MISSING, _one_label(counts.missing)),
+            (LEFT_OUT, _one_label(dict(counts.left_out))),
             (RESTARTS, _one_label(restarts)),
             (SERIES, {(): len(memory)}),
             (BYTES, {(): memory.bytes}),
@@ -87,8 +93,9 @@ class Meters:
             (MESSAGES, _one_label(messages)),
             (FORECAST, memory.published.values(self._now())),
         )
-        self._told = [family(meter, values) for meter, values in told]
-        return generate_latest(self._registry).decode()
+        with self._turn:  # Of two who ask at a time each gets a whole answer.
+            self._told = [family(meter, values) for meter, values in told]
+            return generate_latest(self._registry).decode()
 
 
 def _one_label(values: Mapping[str, int]) -> dict[tuple[str, ...], float]:

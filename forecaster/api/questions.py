@@ -3,16 +3,20 @@
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+import msgspec
+from fastapi import HTTPException
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 from pydantic.types import JsonValue
-from pydantic_core import PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from ..forecast import ENSEMBLE, MODELS
 
 #: Values in one question, steps ahead (a day of seconds), quantiles, and questions in one batch.
 VALUES, HORIZON, QUANTILES, BATCH = 100_000, 86_400, 99, 1000
+#: Bytes of one question, all digits of as many values and timestamps written out: it is parsed in one go.
+QUESTION_BYTES = 8 * 1024 * 1024
 #: Numbers in the answer to one question: horizon x quantiles.
 ANSWER = 1_000_000
 SHORTEST_S, LONGEST_S = 1e-3, 604_800.0
@@ -68,6 +72,18 @@ class Strict(BaseModel):
     """No value is turned into another type, and no field is ignored."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
+
+    @classmethod
+    def from_json(cls, body: bytes) -> Self:
+        """The question in ``body``.
+
+        Raises:
+            HTTPException: it is too large.
+            ValidationError: it is none.
+        """
+        if len(body) > QUESTION_BYTES:
+            raise HTTPException(413, f"more than {QUESTION_BYTES >> 20} MiB for one question")
+        return cls.model_validate_json(body)
 
 
 class Sampled(Strict):
@@ -138,10 +154,41 @@ class ForecastQuestion(Sampled):
         return self
 
 
+class _Parts(msgspec.Struct, forbid_unknown_fields=True):
+    """A batch whose questions are not parsed yet."""
+
+    questions: list[msgspec.Raw]
+
+
+def _within(place: int, error: ValidationError) -> ValidationError:
+    """``error`` of one question of a batch."""
+    problems: list[InitErrorDetails] = []
+    for one in error.errors(include_url=False):
+        context = one.get("ctx") or {}
+        kind = PydanticCustomError(one["type"], "{reason}", {"reason": one["msg"], **context})
+        problems.append({"type": kind, "loc": ("questions", place, *one["loc"]), "input": None})
+    return ValidationError.from_exception_data("BatchQuestion", problems)
+
+
 class BatchQuestion(Strict):
     """Several forecasts at once, worked on by all processors."""
 
     questions: Annotated[list[ForecastQuestion], Field(min_length=1, max_length=BATCH)]
+
+    @classmethod
+    def from_json(cls, body: bytes) -> Self:
+        """As of one question, which are parsed one after the other: others get their turn between two."""
+        try:
+            parts = msgspec.json.decode(body, type=_Parts).questions
+        except msgspec.MsgspecError:
+            return super().from_json(body)  # It knows what is wrong, and where.
+        questions: list[ForecastQuestion] = []
+        for place, part in enumerate(parts[: BATCH + 1]):
+            try:
+                questions.append(ForecastQuestion.from_json(bytes(part)))
+            except ValidationError as error:
+                raise _within(place, error) from error
+        return cls(questions=questions)
 
     @model_validator(mode="after")
     def _bounded(self) -> "BatchQuestion":

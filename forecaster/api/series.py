@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import numpy as np
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
 from paceline.web.failures import NOT_FOUND, REFUSALS, RefusedError
@@ -14,7 +14,7 @@ from ..forecast import ENSEMBLE, MODELS, ForecastResult, Question
 from ..history import SeriesSubject
 from ..memory import Held, Memory
 from ..models.model import UnsuitedError
-from .answers import ForecastAnswer, answered
+from .answers import ForecastAnswer, answered, rendered
 from .executor import ForecastExecutor
 from .questions import HORIZON
 
@@ -94,23 +94,11 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
         """The series that are held."""
         return SeriesList(series=[_line(one.subject, one.samples, one.time_s) for one in memory.lines()])
 
-    @routes.get("/series/{key:path}/forecast", responses={**NOT_FOUND, **REFUSALS})
-    async def forecast(
-        key: str, horizon: Horizon = held_forecast.HORIZON, model: ModelName = ENSEMBLE
-    ) -> SeriesForecast:
+    @routes.get("/series/{key:path}/forecast", responses={**NOT_FOUND, **REFUSALS}, response_model=SeriesForecast)
+    async def forecast(key: str, horizon: Horizon = held_forecast.HORIZON, model: ModelName = ENSEMBLE) -> Response:
         """What comes next of a series that is held."""
         held = _held(memory, key)
-        asked, result = await _forecast(executor, held, horizon, model)
-        base = answered(result, asked.levels.tolist(), asked.interval_s).model_dump()
-        high = held.subject.high if held.subject.key.endswith("_bytes") else None
-        full = None if high is None else exceedance(result.values, asked.levels, high, asked.interval_s)
-        return SeriesForecast(
-            **base,
-            series=key,
-            unit=held.subject.unit,
-            time_s=held.time_s,
-            full=None if full is None or high is None else _reached_answer(full, high),
-        )
+        return await rendered(executor, _series_forecast, held, *await _forecast(executor, held, horizon, model))
 
     @routes.get("/backtest/{key:path}", responses={**NOT_FOUND, **REFUSALS})
     async def backtest(key: str, horizon: Horizon = held_forecast.HORIZON) -> BacktestAnswer:
@@ -134,6 +122,19 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
         )
 
     return routes
+
+
+def _series_forecast(held: Held, asked: Question, result: ForecastResult) -> SeriesForecast:
+    base = answered(result, asked.levels.tolist(), asked.interval_s).model_dump()
+    high = held.subject.high if held.subject.key.endswith("_bytes") else None
+    full = None if high is None else exceedance(result.values, asked.levels, high, asked.interval_s)
+    return SeriesForecast(
+        **base,
+        series=held.subject.key,
+        unit=held.subject.unit,
+        time_s=held.time_s,
+        full=None if full is None or high is None else _reached_answer(full, high),
+    )
 
 
 def _held(memory: Memory, key: str) -> Held:

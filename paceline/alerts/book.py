@@ -54,6 +54,11 @@ class AlertBook:
             case JobDescribed():
                 self._describe(event, heard_s)
 
+    def forget_jobs(self) -> None:
+        """Forget the lives of all jobs."""
+        self.jobs.clear()
+        self._ended_heard_s.clear()
+
     def standing(self, alert: Alert, now_s: float) -> Standing:
         """How ``alert`` stands at ``now_s``."""
         if not alert.fires:

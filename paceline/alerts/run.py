@@ -12,6 +12,7 @@ from typing import Any
 
 from paceline.kafka.follow import BEGINNING, Follower, Start
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.start_budget import StartBudget
 from paceline.topics import FINDING, JOB, SUGGESTION
 
 from .alerting import Alerting
@@ -52,6 +53,9 @@ class Loop:
             resume=True,
             on_lost=lambda cause: self._say(f"{cause}; waiting for it"),
             on_unreadable=lambda topic, reason: self._say(f"passed over a batch on {topic.name}: {reason}"),
+            on_skip=lambda topic, messages: self._say(f"{topic.name}: the oldest {messages} messages are left out"),
+            on_cluster=self._start_anew,
+            budget=StartBudget(),
             stop=self._stop,
         ) as follower:
             if once:
@@ -67,6 +71,11 @@ class Loop:
                     break
         self._keep(now=True)
         return told or not once
+
+    def _start_anew(self, cause: str) -> None:
+        """Alerts stay until they are over; that their jobs have ended, or not, was said in another cluster."""
+        self._say(cause)
+        self._alerting.book.forget_jobs()
 
     def _hear(self, follower: Follower, live: bool) -> bool:
         """Take what has come; whether all has been read that was there at the start.

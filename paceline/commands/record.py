@@ -69,14 +69,30 @@ def _record(options: argparse.Namespace, settings: BrokerSettings, writer: Write
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     starts = dict.fromkeys(TOPICS, BEGINNING if options.from_beginning else NOW)
+    another: list[str] = []
+
+    def end(cause: str) -> None:
+        """Two clusters in one recording are two jobs under one name."""
+        another.append(cause)
+        stopped.set()
+
     with Follower(
-        settings, starts, "paceline-record", resume=True, on_lost=_wait_for_it, on_unreadable=_passed_over, stop=stopped
+        settings,
+        starts,
+        "paceline-record",
+        resume=True,
+        on_lost=_wait_for_it,
+        on_unreadable=_passed_over,
+        on_cluster=end,
+        stop=stopped,
     ) as follower:
         follower.connect()
         say(f"recording from Kafka at {settings.address} into {options.output}; Ctrl-C ends it")
         _copy(follower, Selection(options.job), writer, options.seconds, stopped)
     say(f"{writer.messages} messages in {options.output}")
-    return 0
+    if another:
+        say(f"{another[0]}; the recording ends, record it into another file")
+    return 1 if another else 0
 
 
 def _wait_for_it(cause: str) -> None:

@@ -20,11 +20,12 @@ from paceline.install import install
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, Follower
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.kafka.start_budget import StartBudget
 from paceline.patience import patient
 from paceline.prometheus import PrometheusError
 from paceline.settings import number
 from paceline.terminal import Progress, say
-from paceline.topics import SUGGESTION
+from paceline.topics import SUGGESTION, Topic
 from paceline.visible import visible
 
 EPILOG = """examples:
@@ -168,7 +169,19 @@ def _decide(settings: BrokerSettings, args: argparse.Namespace) -> int:
 
 
 def _follower(settings: BrokerSettings) -> Follower:
-    return Follower(settings, {SUGGESTION: BEGINNING}, "paceline-suggestions", resume=True, on_lost=_wait_for_it)
+    return Follower(
+        settings,
+        {SUGGESTION: BEGINNING},
+        "paceline-suggestions",
+        resume=True,
+        on_lost=_wait_for_it,
+        on_skip=_left_out,
+        budget=StartBudget(),
+    )
+
+
+def _left_out(topic: Topic, messages: int) -> None:
+    say(f"the oldest {messages} messages of {topic.name} are left out", PROGRAM)
 
 
 def _catch_up(settings: BrokerSettings, follower: Follower, held: SuggestionList) -> None:

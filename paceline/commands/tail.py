@@ -72,7 +72,13 @@ def follow(
     """
     starts = {topic: BEGINNING if from_beginning else NOW}
     with Follower(
-        settings, starts, "paceline-tail", resume=True, on_lost=_wait_for_it, on_unreadable=_passed_over
+        settings,
+        starts,
+        "paceline-tail",
+        resume=True,
+        on_lost=_wait_for_it,
+        on_unreadable=_passed_over,
+        on_cluster=_say,
     ) as follower:
         follower.connect()
         for value in _values(follower, topic, settings.address, end, output):

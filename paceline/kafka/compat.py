@@ -212,6 +212,11 @@ def topic_id(consumer: KafkaConsumer, topic: str) -> str:
     return known_id(consumer._cluster.topic_id(topic))
 
 
+def cluster_id(consumer: KafkaConsumer) -> str:
+    """The id of the cluster as of the last answer; empty where it is not known."""
+    return str(consumer._cluster.cluster_id or "")
+
+
 class BoundedBatch(DefaultRecordBatch):  # type: ignore[misc]
     """A batch that unpacks to so much and no more."""
 

@@ -6,6 +6,7 @@ retention frees no memory: everything that must last goes to Apache Kafka.
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -86,8 +87,18 @@ def start(port: int = 0, log: Path | None = None) -> EmbeddedBroker:
 
 
 def _flags(port: int) -> list[str]:
-    url = f"tcp://{HOST}:{port}"
-    return ["--listener-url", url, "--advertised-listener-url", url, "--storage-engine", "memory://tansu/"]
+    """A cluster of its own: what an earlier broker on this port held is gone, and clients can tell by the id."""
+    url, cluster = f"tcp://{HOST}:{port}", f"paceline-{secrets.token_hex(8)}"
+    return [
+        "--cluster-id",
+        cluster,
+        "--listener-url",
+        url,
+        "--advertised-listener-url",
+        url,
+        "--storage-engine",
+        "memory://tansu/",
+    ]
 
 
 def _binary() -> str:

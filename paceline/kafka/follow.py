@@ -21,8 +21,10 @@ from paceline.kafka import compat
 from paceline.kafka.clients import consumer
 from paceline.kafka.errors import BusError, explained, refused
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.start_budget import StartBudget, StartReading, shares
 from paceline.settings import SettingError
 from paceline.topics import Topic
+from paceline.visible import visible
 
 #: How long a poll waits for messages; how often new topics and the lag are asked for; how long the answer may take.
 POLL_S, ASK_S, ANSWER_S = 0.25, 2.0, 5.0
@@ -105,6 +107,11 @@ class Follower:
     because it cannot be unpacked or is too large then. A wait for brokers or topics ends as soon as ``stop`` is set.
     ``places`` are offsets to go on from, with ``resume``, in topics that had ``topic_ids``; ``on_jump`` is told where
     one is not there any more.
+    Where ``budget`` is given, a start reads no more than that of what the topics hold, the newest of each partition;
+    ``on_skip`` is told what is left out. After an outage with ``resume``, and from ``places`` on, all is read.
+    Where the brokers turn out to be another cluster, its topics are joined as at first (those "from now on" whole)
+    and nothing of it is handed on before ``on_jump`` was told of each place, and ``on_cluster`` in a line for a person:
+    then is the time to forget what was read of the other one.
     ``seldom`` is for a topic that every node follows and on which little comes: it costs the brokers a fifth of the
     requests, messages come no later, and new topics, outages and the lag are noticed within ten seconds.
     """
@@ -122,6 +129,8 @@ class Follower:
         on_skip: Callable[[Topic, int], None] = lambda topic, messages: None,
         on_unreadable: Callable[[Topic, str], None] = lambda topic, reason: None,
         on_jump: Callable[[Jump], None] = lambda jump: None,
+        on_cluster: Callable[[str], None] = lambda cause: None,
+        budget: StartBudget | None = None,
         places: Mapping[Place, int] | None = None,
         topic_ids: Mapping[str, str] | None = None,
         stop: threading.Event | None = None,
@@ -129,7 +138,7 @@ class Follower:
         self._settings, self._starts, self._client_id, self._resume = settings, starts, client_id, resume
         self._seldom, self._most_behind = seldom, most_behind or {}
         self._on_lost, self._on_skip, self._on_unreadable = on_lost, on_skip, on_unreadable
-        self._on_jump = on_jump
+        self._on_jump, self._on_cluster, self._budget = on_jump, on_cluster, budget
         self._stop = stop or threading.Event()
         self._topics = {topic.name: topic for topic in starts}
         self._backoff = Backoff(RETRY_FIRST_S, RETRY_CAP_S, Random())
@@ -140,6 +149,13 @@ class Follower:
         #: The next offset of each partition that was ever followed, and its end when it was joined.
         self._next = {TopicPartition(*place): offset for place, offset in (places or {}).items()}
         self._ends: dict[TopicPartition, int] = {}
+        #: The partitions that are read by the budget, and what was read of them.
+        self._budgeted: set[TopicPartition] = set()
+        self._reading: StartReading | None = None
+        #: When the messages that are worked on now were handed on; None: none are.
+        self._handed_s: float | None = None
+        #: The cluster that was joined; empty where the brokers do not tell.
+        self._cluster, self._met_another = "", False
         #: What each topic's id was when it was last there.
         self._ids = dict(topic_ids or {})
         self.state: Literal["connecting", "connected", "refused", "lost"] = "connecting"
@@ -166,6 +182,11 @@ class Follower:
         if client is not None:
             with contextlib.suppress(BusError), explained(self._settings):
                 client.close()
+
+    @property
+    def cluster(self) -> str:
+        """The id of the cluster that is followed; empty where the brokers do not tell."""
+        return self._cluster
 
     def follows(self, topic: Topic) -> bool:
         """Whether ``topic`` is there and nothing of it is missed any more."""
@@ -204,6 +225,8 @@ class Follower:
             SettingError: a certificate file is missing.
         """
         self._ends.clear()
+        self._budgeted.clear()
+        self._handed_s = None
         options: dict[str, Any] = {"fetch_max_wait_ms": int(SELDOM_FETCH_S * 1000)} if self._seldom else {}
         self._client = consumer(self._settings, client_id=self._client_id, from_beginning=self._resume, **options)
         compat.bound(self._client, lambda name, reason: self._on_unreadable(self._topics[name], reason))
@@ -242,13 +265,23 @@ class Follower:
     def _poll(self, client: KafkaConsumer, timeout_s: float) -> list[PartitionRecords]:
         if time.monotonic() >= self._ask_at:
             self._ask(client)
+        if self._met_another:
+            self._met_another = False
+            return []
         if not client.assignment():
             self._ask_at = self._ask_at if self._seldom or self.state == "refused" else 0.0
             self._stop.wait(timeout_s)
             return []
+        began_s = time.monotonic()
         polled = client.poll(timeout_ms=int(timeout_s * 1000), max_records=MOST_MESSAGES)
+        if self._cluster != (compat.cluster_id(client) or self._cluster):
+            self._ask_at = 0.0  # Of which of the two clusters these are cannot be told.
+            return []
         for partition, records in polled.items():
             self._next[partition] = records[-1].offset + 1
+        now_s, since_s = time.monotonic(), began_s if self._handed_s is None else self._handed_s
+        self._handed_s = now_s if polled else None
+        self._spend(client, polled, now_s - since_s)
         if not self.caught_up and self.state != "refused":
             self.caught_up = all(_position(client, partition) >= end for partition, end in self._ends.items())
         return [PartitionRecords(self._topics[partition.topic], records) for partition, records in polled.items()]
@@ -268,6 +301,7 @@ class Follower:
     def _ask(self, client: KafkaConsumer) -> None:
         """Learn the lag and the new partitions, which also proves that the brokers answer."""
         present = compat.topics(client, ANSWER_S)
+        self._leave_cluster(client)
         self._leave_remade(client)
         assigned = client.assignment()
         added = [
@@ -298,6 +332,23 @@ class Follower:
         if not told:
             self._on_lost(self.cause)
 
+    def _leave_cluster(self, client: KafkaConsumer) -> None:
+        """Forget every place where the brokers are another cluster than the one that was joined."""
+        before, now = self._cluster, compat.cluster_id(client)
+        self._cluster = now or before
+        if not before or self._cluster == before:
+            return
+        for at, offset in self._next.items():
+            self._on_jump(Jump(self._topics[at.topic], at.partition, offset, 0, -1))
+        self._next, self._ends, self._ids = {}, {}, {}
+        self._budgeted.clear()
+        self.caught_up, self._met_another = False, True
+        client.assign([])
+        self._on_cluster(
+            f"Kafka at {self._settings.address} is another cluster now ({visible(now)}, was {visible(before)}): "
+            "its topics are read from the start"
+        )
+
     def _leave_remade(self, client: KafkaConsumer) -> None:
         """Forget the place in a topic that was deleted and made again: it is another one, and joined as such."""
         ids = {name: now for name in self._topics if (now := compat.topic_id(client, name))}
@@ -309,6 +360,7 @@ class Follower:
                     self._on_jump(Jump(self._topics[at.topic], at.partition, offset, 0, -1))
             self._next = {at: offset for at, offset in self._next.items() if at.topic not in remade}
             self._ends = {at: end for at, end in self._ends.items() if at.topic not in remade}
+            self._budgeted = {at for at in self._budgeted if at.topic not in remade}
             client.assign([at for at in client.assignment() if at.topic not in remade])
 
     def _join(self, client: KafkaConsumer, added: list[TopicPartition]) -> None:
@@ -322,6 +374,9 @@ class Follower:
             if (seconds := self._starts[self._topics[partition.topic]].seconds) is not None
         }
         at_times = client.offsets_for_times(times, timeout_ms=int(ANSWER_S * 1000)) if times else {}
+        if not self._budgeted:
+            self._reading = None if self._budget is None else StartReading(self._budget)
+        self._budgeted |= {partition for partition in added if not (self._resume and partition in self._next)}
         for partition in added:
             at = at_times.get(partition)
             offset = self._first(partition, firsts[partition], ends[partition], None if at is None else at.offset)
@@ -329,6 +384,31 @@ class Follower:
             self._next[partition] = offset
         self._ends.update(ends)
         self.caught_up = False
+        self._pass_over(client)
+
+    def _spend(
+        self, client: KafkaConsumer, polled: Mapping[TopicPartition, Sequence[ConsumerRecord]], took_s: float
+    ) -> None:
+        """Count what was read of the budget, and keep to it."""
+        read = [record for at, records in polled.items() if at in self._budgeted for record in records]
+        if self._reading is not None and read:
+            size = sum(len(record.value or b"") + len(record.key or b"") for record in read)
+            self._reading.read(len(read), size, took_s)
+            self._pass_over(client)
+
+    def _pass_over(self, client: KafkaConsumer) -> None:
+        """Leave out the oldest of what the budget has no room for."""
+        remaining = {at: left for at in self._budgeted if (left := self._ends[at] - self._next[at]) > 0}
+        self._budgeted = set(remaining)
+        most = sum(remaining.values()) if self._reading is None else self._reading.allows(sum(remaining.values()))
+        skipped: Counter[Topic] = Counter()
+        for at, share in shares(remaining, most).items():
+            if share < remaining[at]:
+                self._next[at] = self._ends[at] - share
+                client.seek(at, self._next[at])
+                skipped[self._topics[at.topic]] += remaining[at] - share
+        for topic, messages in skipped.items():
+            self._on_skip(topic, messages)
 
     def _first(self, partition: TopicPartition, first: int, end: int, at_time: int | None) -> int:
         """The offset to start from, in a partition that holds ``first`` to ``end``."""
@@ -356,6 +436,7 @@ class Follower:
             behind = max(0, end - _position(client, partition))
             if behind > self._most_behind.get(topic, behind):
                 client.seek(partition, end)
+                self._next[partition] = end
                 self._on_skip(topic, behind)
                 behind = 0
             lag[topic] += behind

@@ -52,12 +52,17 @@ class Loop:
             resume=True,
             on_lost=lambda cause: self._say(f"{cause}; waiting for it"),
             on_unreadable=lambda topic, reason: self._say(f"passed over a batch on {topic.name}: {reason}"),
+            on_cluster=self._start_anew,
             stop=self._stop,
         ) as follower:
             while not self._stop.is_set():
                 for topic, records in follower.poll(TURN_S):
                     for record in records:
                         self._hear(topic, record.value)
+
+    def _start_anew(self, cause: str) -> None:
+        self._say(cause)
+        self._choice, self._sequences = StepChoice(), Sequences()
 
     def _hear(self, topic: Any, value: bytes | None) -> None:
         if value is None:

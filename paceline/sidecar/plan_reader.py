@@ -58,6 +58,7 @@ class PlanReader:
             seldom=True,
             most_behind={PLAN: MOST_BEHIND},
             on_lost=self._on_lost,
+            on_cluster=lambda cause: self._waiting.clear(),
             stop=self._stop,
         ) as follower:
             while not self._stop.is_set():

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from paceline import topics, wire
 from paceline.kafka.follow import ConsumerRecord, Follower, Start
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.start_budget import StartBudget
 from paceline.supervised import SupervisedThread
 from paceline.topics import Topic
 
@@ -68,7 +69,14 @@ class Reader:
             return picture(self._model, time.time(), chosen, only)
 
     def _run(self) -> None:
-        with Follower(self._settings, STARTS, "paceline-top", stop=self._stop) as follower:
+        with Follower(
+            self._settings,
+            STARTS,
+            "paceline-top",
+            on_cluster=self._start_anew,
+            budget=StartBudget(),
+            stop=self._stop,
+        ) as follower:
             live = False
             while not self._stop.is_set():
                 polled = follower.poll()
@@ -79,6 +87,11 @@ class Reader:
                 live = follower.caught_up or empty
                 self._tell(follower.state, follower.cause, live)
                 self._thread.well()
+
+    def _start_anew(self, cause: str) -> None:
+        """What is known is of another cluster."""
+        with self._lock:
+            self._model = Model()
 
     def _tell(self, state: str, cause: str, caught_up: bool) -> None:
         held = self._connection

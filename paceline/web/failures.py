@@ -8,6 +8,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from .parsing import InvalidBodyError
+
 
 class Problem(BaseModel):
     """One reason."""
@@ -54,6 +56,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         return refusal(422, *(_problem(one) for one in error.errors()[:20]))
+
+    @app.exception_handler(InvalidBodyError)
+    async def invalid_body(request: Request, error: InvalidBodyError) -> JSONResponse:
+        return refusal(422, *(_problem(one) for one in error.problems[:20]))
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: HTTPException) -> JSONResponse:

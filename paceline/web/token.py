@@ -14,6 +14,9 @@ from paceline.settings import Setting
 from .failures import Refusal, RefusedError
 from .guesses import Guesses
 
+#: From so many characters on nobody guesses a token, and counting wrong ones would only keep others out: behind a
+#: proxy, or on loopback, all clients have one address.
+LONG = 32
 #: What OpenAPI says of routes that want the token.
 GUARDED: dict[int | str, dict[str, Any]] = {
     401: {"model": Refusal, "description": "No token, or a wrong one."},
@@ -27,18 +30,20 @@ def guard(
 ) -> Callable[[Request, str | None], None]:
     """A dependency of routes for who knows ``token``, which ``setting`` names; for nobody where it is empty."""
     guesses, turn = Guesses(), threading.Lock()
+    guessable = len(token) < LONG
 
     def allowed(request: Request, authorization: Annotated[str | None, Header()] = None) -> None:
         if not token:
             raise RefusedError(403, "authorization", f"nobody may change it; start with {setting.name} set")
         address, now_s = request.client.host if request.client else "", clock()
         with turn:
-            if wait_s := guesses.wait_s(address, now_s):
+            if guessable and (wait_s := guesses.wait_s(address, now_s)):
                 raise RefusedError(429, "authorization", f"too many wrong tokens; ask again in {math.ceil(wait_s)} s")
             if hmac.compare_digest((authorization or "").encode(), f"Bearer {token}".encode()):
                 return
             if authorization is not None:
-                guesses.wrong(address, now_s)
+                if guessable:
+                    guesses.wrong(address, now_s)
                 raise RefusedError(401, "authorization", f"the token is wrong: it is not that of {setting.name} here")
         raise RefusedError(401, "authorization", f"send `Authorization: Bearer` with {setting.name}")
 

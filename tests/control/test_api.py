@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import itertools
 import os
+import secrets
 import socket
 import threading
 import time
@@ -30,12 +31,12 @@ from control.sessions.folder import SessionFolder
 from control.sessions.manifest import Manifest, Segment, read_manifest
 from control.sessions.segments import SegmentWriter
 from control.sessions.store import SessionStore
-from paceline import topics, wire
+from paceline import control_access, topics, wire
 from paceline.events import AuditEntry, BalancePlan, CapturePiece, SessionState, Suggestion
 from paceline.settings import CONTROL_TOKEN
 from paceline.topics import Topic
 from paceline.web.failures import RefusedError
-from paceline.web.token import guard
+from paceline.web.token import LONG, guard
 from tests.control.conftest import host_samples
 from tests.served_app import served
 
@@ -445,7 +446,25 @@ def test_of_many_who_start_the_last_session_one_may(control: Control) -> None:
     assert sorted(codes) == [201] + [409] * 7
 
 
-def test_a_token_is_guessed_ten_times_and_no_more(control: Control) -> None:
+@pytest.mark.parametrize("length", [LONG, 43, 200])
+def test_who_guesses_at_a_long_token_locks_nobody_out(length: int) -> None:
+    """Behind a proxy and on loopback all clients have one address: the right token is taken whatever came before."""
+    token = "t" * length
+    allowed = guard(token, CONTROL_TOKEN, lambda: 0.0)
+    request = Request({"type": "http", "client": ("127.0.0.1", 1), "headers": []})
+    for number in range(100):
+        with pytest.raises(RefusedError) as refused:
+            allowed(request, f"Bearer {number}")
+        assert refused.value.status == 401
+        allowed(request, f"Bearer {token}")
+
+
+def test_a_token_that_control_makes_is_long() -> None:
+    """Nobody is locked out where no token was chosen."""
+    assert len(secrets.token_urlsafe(control_access._TOKEN_BYTES)) >= LONG
+
+
+def test_a_short_token_is_guessed_ten_times_and_no_more(control: Control) -> None:
     """Not even a right one is looked at then, until a while later; requests without any are no guesses."""
     now_s = [0.0]
     allowed = guard(TOKEN, CONTROL_TOKEN, lambda: now_s[0])

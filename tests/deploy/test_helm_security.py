@@ -1,5 +1,7 @@
 """What the chart's pods may do: restricted by the published standard, rights that are listed, secrets by file alone."""
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -126,6 +128,33 @@ def test_secrets_are_read_by_the_pods_user_alone(name: str) -> None:
                 assert said["defaultMode"] == 0o440, part
                 for source in said.get("sources", [{"secret": said}]):
                     assert source["secret"]["items"], part
+
+
+#: Files that a service reads at a fixed place.
+FIXED = {("ui", "secrets.toml")}
+
+
+@pytest.mark.parametrize("name", cases())
+def test_a_part_mounts_the_secrets_that_it_reads_and_no_other(name: str) -> None:
+    """Each file out of a Secret is named by the environment or the arguments of the container that mounts it."""
+    for part, spec in pods(name):
+        if part == "kafka":
+            continue
+        files = {volume["name"]: set(_secret_files(volume)) for volume in spec.get("volumes", ())}
+        mounted: set[str] = set()
+        for container in containers(spec):
+            read = json.dumps([container.get("env"), container.get("args"), container.get("command")])
+            for mount in container.get("volumeMounts", ()):
+                for path in files.get(mount["name"], ()):
+                    mounted.add(mount["name"])
+                    assert f"{mount['mountPath']}/{path}" in read or (part, path) in FIXED, (part, path)
+        assert {volume for volume, held in files.items() if held} == mounted, part
+
+
+def _secret_files(volume: dict[str, Any]) -> Iterator[str]:
+    held = volume.get("secret") or volume.get("projected") or {}
+    for source in held.get("sources", [{"secret": held}]):
+        yield from (item["path"] for item in source.get("secret", {}).get("items", ()))
 
 
 def test_tokens_go_to_those_who_ask_and_those_who_are_asked() -> None:

@@ -118,7 +118,7 @@ NAN, INFINITY = float("nan"), float("inf")
         ({"values": [1.0] * 100_001}, "values", "100000"),
         ({"values": [True, False]}, "values[0]", "number"),
         ({"values": ["1", "2"]}, "values[0]", "number"),
-        ({"values": "1,2"}, "values", "list"),
+        ({"values": "1,2"}, "values", "array"),
         ({"values": ...}, "values", "required"),
         ({"horizon": 0}, "horizon", "1"),
         ({"horizon": 86_401}, "horizon", "86400"),

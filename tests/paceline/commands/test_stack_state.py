@@ -109,6 +109,42 @@ def test_what_others_may_write_is_passed_over(tmp_path: Path) -> None:
     assert stack_state.running(tmp_path, Machine()) == []
 
 
+def test_what_another_user_wrote_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its rights: a folder that several users may write to lists each one's own."""
+    stack_state.write(stack(), tmp_path)
+    assert len(stack_state.running(tmp_path, Machine())) == 1
+    mine = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: mine + 1)
+    assert stack_state.running(tmp_path, Machine()) == []
+
+
+def test_a_folder_that_leads_elsewhere_loses_nothing_there(tmp_path: Path) -> None:
+    """A link in its place is followed, as a home may be one; what is there stays."""
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "notes").write_text("mine")
+    (tmp_path / "link").symlink_to(there)
+    file = stack_state.write(stack(), tmp_path / "link")
+    assert file.stat().st_mode & 0o777 == 0o600
+    stack_state.forget(stack(), tmp_path / "link")
+    assert [path.name for path in there.iterdir()] == ["notes"]
+
+
+@pytest.mark.parametrize("planted", ["file", "folder", "dangling"])
+def test_what_is_planted_in_its_place_is_an_error_and_nothing_else(tmp_path: Path, planted: str) -> None:
+    """A file for the folder, a folder for the new file, a link that leads nowhere: refused, and not written through."""
+    place = tmp_path / "paceline"
+    if planted == "file":
+        place.write_text("mine")
+    elif planted == "dangling":
+        place.symlink_to(tmp_path / "nowhere")
+    else:
+        stack_state.write(stack(), place).with_suffix(".new").mkdir()
+    with pytest.raises(OSError, match=r".+"):
+        stack_state.write(stack(), place)
+    assert not (tmp_path / "nowhere").exists()
+
+
 def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
     """What it points at stays as it was."""
     file = stack_state.write(stack(), tmp_path)
