@@ -25,8 +25,10 @@ class Waiting(NamedTuple):
     seq: int
     calls: dict[int, Call]
     missing: frozenset[int]
-    #: Members whose record does not reach back so far, or of whom there is none.
+    #: Members of whom there is no record.
     unknown: frozenset[int]
+    #: Members whose buffer begins later than this number, which proves nothing.
+    overwritten: frozenset[int]
     #: The members are those of a record, not a guess from who has taken part.
     members_known: bool
 
@@ -61,17 +63,19 @@ def _of_group(case: Case, group: str, ranks: dict[int, dict[int, Call]]) -> Wait
     joined = {rank: calls[seq] for rank, calls in ranks.items() if seq in calls}
     behind: set[int] = set()
     unknown: set[int] = set()
+    overwritten: set[int] = set()
     for rank in members - set(joined):
         calls = ranks.get(rank)
         if calls is None:
-            # A rank that has a record, but nothing of this group in it, has not come to it at all.
-            (behind if _recorded(case, rank) and seq <= 1 else unknown).add(rank)
+            # A rank that has a record, but nothing of this group in it, has not come to its first collective.
+            recorded = _recorded(case, rank)
+            (behind if recorded and seq <= 1 else overwritten if recorded else unknown).add(rank)
         elif max(calls) < seq:
             behind.add(rank)
         else:
-            unknown.add(rank)
+            overwritten.add(rank)
     label = Counter(call.label for call in joined.values()).most_common(1)[0][0]
-    return Waiting(group, label, seq, joined, frozenset(behind), frozenset(unknown), known)
+    return Waiting(group, label, seq, joined, frozenset(behind), frozenset(unknown), frozenset(overwritten), known)
 
 
 def _recorded(case: Case, rank: int) -> bool:

@@ -77,16 +77,21 @@ def _left_early(case: Case) -> Verdict | None:
 
 
 def _unlisted(case: Case) -> set[int]:
-    """Ranks of a node whose agent lists all others as failed."""
-    tables: dict[str, set[int]] = {}
+    """Ranks that the whole table of a node's agent leaves out: known ones, and holes among its local ranks."""
+    tables: dict[str, dict[int, int]] = {}
     for one in case.exits:
         if one.local_rank is not None and one.rank is not None:
-            tables.setdefault(one.node, set()).add(one.rank)
-    listed = {rank for ranks in tables.values() for rank in ranks}
+            tables.setdefault(one.node, {})[one.local_rank] = one.rank
+    listed = {rank for ranks in tables.values() for rank in ranks.values()}
+    holes: set[int] = set()
+    for ranks in tables.values():
+        first = {rank - local for local, rank in ranks.items()}
+        if len(first) == 1:
+            base = first.pop()
+            holes.update(base + local for local in range(min(max(ranks), 1024)) if local not in ranks)
     spoke = {one.rank for one in case.failures if one.rank is not None}
-    if len(tables) != 1:
-        return set()
-    return {rank for rank in case.ranks - listed if rank not in spoke}
+    known = case.ranks if len(tables) == 1 else set()
+    return (known | holes) - listed - spoke
 
 
 def _named(case: Case) -> Verdict | None:

@@ -21,7 +21,7 @@ _FINGERPRINT = re.compile(
 
 def verdict(case: Case) -> Verdict | None:
     """By the reports."""
-    return _fingerprints(case) or _late(case)
+    return _fingerprints(case) or _late(case) or _sizes(case)
 
 
 def _late(case: Case) -> Verdict | None:
@@ -45,6 +45,27 @@ def _late(case: Case) -> Verdict | None:
         sure="likely",
         next=None if found.line else f"the stack of rank {min(late)}: py-spy dump --nonblocking --pid PID",
         grounds=(*grounds(*said[:3]), *found.grounds),
+    )
+
+
+def _sizes(case: Case) -> Verdict | None:
+    """Gloo aborts a rank that receives another size than it expects: a victim, like those who name it."""
+    said = [one for one in case.failures if one.name == "mismatch_size"]
+    if not said:
+        return None
+    lost = {one.rank for one in case.failures if one.rank is not None}
+    place = next((innermost(one.frames) for one in case.failures if one.role == "victim" and one.frames), None)
+    return Verdict(
+        kind="collective_mismatch",
+        cause=(
+            f"ranks give different sizes to a collective (gloo: {said[0].text} bytes); the rank that aborted is a "
+            "victim, and these files do not say which rank differs"
+        ),
+        victims=tuple(sorted(lost)),
+        others_line=case.line(place),
+        sure="unsure",
+        next="the flight recorders of all ranks, or TORCH_DISTRIBUTED_DEBUG=DETAIL",
+        grounds=grounds(*said[:2]),
     )
 
 

@@ -6,9 +6,11 @@ the default one; where they are not known, silence means nothing. Two silent ran
 
 from collections import Counter, defaultdict
 
-from ..evidence import Failure, Statement, Timeout
+from ..evidence import Call, Failure, Statement, Timeout
 from ..places import innermost
 from .case import Case, grounds
+from .collectives import odd_ones
+from .mismatch import differing
 from .standing import standing
 from .verdict import Sure, Verdict, several
 
@@ -44,6 +46,9 @@ def _labels(case: Case) -> dict[int, str]:
 def _of_group(case: Case, group: str, said_by: list[Timeout]) -> Verdict | None:
     first = {said.rank: said for said in reversed(said_by) if said.rank is not None}
     seq = Counter(said.seq for said in first.values()).most_common(1)[0][0]
+    mismatch = _mismatch(case, group, seq, first)
+    if mismatch is not None:
+        return mismatch
     size = _size(said_by)
     members = _members(case, group, size)
     if members is None:
@@ -56,6 +61,26 @@ def _of_group(case: Case, group: str, said_by: list[Timeout]) -> Verdict | None:
     if not late or len(late) > 2 or len(late) * 2 > len(members):
         return _too_few(first, group, seq)
     return _late(case, late, dict(first), group, seq, behind)
+
+
+def _mismatch(case: Case, group: str, seq: int, first: dict[int, Timeout]) -> Verdict | None:
+    """Ranks that waited in the same number of a group and call it differently."""
+    calls = {
+        rank: Call(
+            rank=rank,
+            source=said.source,
+            group=group,
+            label=group or "default_pg",
+            seq=seq,
+            operation=said.operation,
+            numel_in=said.numel_in,
+            numel_out=said.numel_out,
+        )
+        for rank, said in first.items()
+        if said.seq == seq >= 0 and said.operation
+    }
+    odd, differ = odd_ones(calls)
+    return differing(case, group or "default_pg", seq, calls, odd) if differ else None
 
 
 def _size(said_by: list[Timeout]) -> int | None:

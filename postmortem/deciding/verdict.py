@@ -47,8 +47,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def several(ranks: tuple[int, ...] | list[int] | set[int]) -> str:
     """Ranks in words, long lists shortened to ranges.
 
-    >>> several([3]), several([0, 1, 2, 5])
-    ('rank 3', 'ranks 0-2 and 5')
+    >>> several([3]), several([0, 1, 2, 5, 6])
+    ('rank 3', 'ranks 0-2, 5 and 6')
     """
     ordered = sorted(ranks)
     if len(ordered) == 1:
@@ -60,10 +60,7 @@ def several(ranks: tuple[int, ...] | list[int] | set[int]) -> str:
         else:
             runs.append([rank])
     words = [
-        str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" if len(run) > 2 else f"{run[0]}, {run[1]}"
-        for run in runs
+        word for run in runs for word in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else [str(rank) for rank in run])
     ]
     words = [*words[:12], "…"] if len(words) > 13 else words
-    return "ranks " + (
-        " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0].replace(", ", " and ")
-    )
+    return "ranks " + (f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0])

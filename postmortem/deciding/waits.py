@@ -5,9 +5,9 @@ Rule of this file: pure. Where a rank stands is its stack's word if there is one
 
 from collections import Counter
 
-from ..evidence import Call
 from .case import Case, grounds
 from .collectives import Explained, Waiting, explained, odd_ones, pending
+from .mismatch import common_line, differing
 from .standing import standing
 from .verdict import Sure, Verdict, several
 
@@ -18,7 +18,8 @@ def verdict(case: Case) -> Verdict | None:
     for waiting in sorted(waits, key=lambda one: one.label):
         odd, differ = odd_ones(waiting.calls)
         if differ:
-            return _mismatch(case, waiting, odd)
+            away = waiting.missing | waiting.unknown | waiting.overwritten
+            return differing(case, waiting.label, waiting.seq, waiting.calls, odd, away)
     found = explained(case, waits)
     if found is None:
         return None
@@ -26,64 +27,8 @@ def verdict(case: Case) -> Verdict | None:
         return _deadlock(case, found)
     if found.culprits:
         return _missing(case, found)
-    return _inside(case, found.waiting)
-
-
-def _mismatch(case: Case, waiting: Waiting, odd: frozenset[int]) -> Verdict:
-    others = {rank: call for rank, call in waiting.calls.items() if rank not in odd}
-    one = waiting.calls[min(odd)] if odd else None
-    theirs = Counter(call.operation for call in others.values()).most_common(1)[0][0]
-    return Verdict(
-        kind="collective_mismatch",
-        cause=_differs(waiting, odd, others),
-        ranks=tuple(sorted(odd)),
-        victims=tuple(sorted(set(waiting.calls) - odd | (waiting.missing | waiting.unknown) - odd)),
-        group=waiting.label,
-        seq=waiting.seq,
-        operation=theirs,
-        line=case.line(one.place) if one else None,
-        others_line=_common_line(case, others) if odd else None,
-        sure="certain" if odd else "unsure",
-        next=None if odd else "no side is a majority: compare the code of both lines",
-        grounds=grounds(*([one] if one else []), *list(others.values())[:3]),
-    )
-
-
-def _differs(waiting: Waiting, odd: frozenset[int], others: dict[int, Call]) -> str:
-    if not odd:
-        sides: dict[str, list[int]] = {}
-        for rank, call in waiting.calls.items():
-            sides.setdefault(_called(call), []).append(rank)
-        return f"number {waiting.seq} of group {waiting.label} differs: " + "; ".join(
-            f"{several(ranks)} call {what}" for what, ranks in sorted(sides.items(), key=lambda side: min(side[1]))
-        )
-    one, other = waiting.calls[min(odd)], next(iter(others.values()))
-    verb, have, is_ = ("give", "have", "are") if len(odd) > 1 else ("gives", "has", "is")
-    if one.operation != other.operation:
-        return (
-            f"{several(set(odd))} {is_} in {one.operation} where the others are in their {other.operation} number "
-            f"{waiting.seq}: {'they' if len(odd) > 1 else 'it'} {have} made one {other.operation} less, or another call"
-        )
-    gives = f"{several(set(odd))} {verb}"
-    if one.size >= 0 and one.size != other.size:
-        return f"{gives} {one.size} bytes to {one.operation} {waiting.seq} where the others give {other.size}"
-    if one.numel_in != other.numel_in:
-        return (
-            f"{gives} {one.numel_in} elements to {one.operation} {waiting.seq} where the others give {other.numel_in}"
-        )
-    return (
-        f"{several(set(odd))} {verb} {one.dtype} to {one.operation} {waiting.seq} where the others give {other.dtype}"
-    )
-
-
-def _called(call: Call) -> str:
-    size = f" of {call.size} bytes" if call.size >= 0 else f" of {call.numel_in} elements" if call.numel_in >= 0 else ""
-    return f"{call.operation}{size}{f' {call.dtype}' if call.dtype else ''}"
-
-
-def _common_line(case: Case, calls: dict[int, Call]) -> str | None:
-    places = Counter(call.place for call in calls.values() if call.place is not None)
-    return case.line(places.most_common(1)[0][0]) if places else None
+    here = found.waiting
+    return None if here.missing or here.unknown or here.overwritten else _inside(case, here)
 
 
 def _deadlock(case: Case, found: Explained) -> Verdict:
@@ -134,7 +79,7 @@ def _missing(case: Case, found: Explained) -> Verdict | None:
         operation=waiting.operation,
         line=found_at.line,
         worker_line=found_at.worker_line,
-        others_line=_common_line(case, waiting.calls),
+        others_line=common_line(case, waiting.calls),
         sure=sure,
         next=None if found_at.line else f"the stack of rank {one}: py-spy dump --nonblocking --pid PID",
         grounds=(*grounds(*list(waiting.calls.values())[:3]), *found_at.grounds),
@@ -173,7 +118,7 @@ def _inside(case: Case, waiting: Waiting) -> Verdict | None:
         group=waiting.label,
         seq=waiting.seq,
         operation=waiting.operation,
-        line=_common_line(case, waiting.calls),
+        line=common_line(case, waiting.calls),
         sure="unsure",
         next="the kernels' logs (dmesg), NCCL_DEBUG=INFO, and ncclras of each node",
         grounds=grounds(*list(waiting.calls.values())[:4]),
@@ -192,7 +137,7 @@ def _stuck(case: Case, waiting: Waiting, late: set[int], cause: str) -> Verdict:
         seq=waiting.seq,
         operation=waiting.operation,
         line=found.line or case.line(place),
-        others_line=_common_line(case, {rank: call for rank, call in waiting.calls.items() if rank not in late}),
+        others_line=common_line(case, {rank: call for rank, call in waiting.calls.items() if rank not in late}),
         sure="likely",
         next=f"the stack of rank {min(late)} with native frames: py-spy dump --native --pid PID",
         grounds=(*grounds(waiting.calls[min(late)]), *found.grounds),

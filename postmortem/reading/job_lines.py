@@ -219,7 +219,7 @@ ROWS: tuple[Row, ...] = (
 )
 
 _STOPPED = re.compile(r"Sending process (\d{1,10}) closing signal (SIG[A-Z]{2,6})")
-_FORCED = re.compile(r"Unable to shutdown process (\d{1,10}) via .{0,40}(SIGKILL)")
+_FORCED = re.compile(r"Unable to shutdown process (\d{1,10}) via .{0,100}(SIGKILL)")
 _FAILED = re.compile(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,5}) \(pid: (\d{1,10})\)")
 _SRUN = re.compile(
     r"srun: error: ([A-Za-z0-9.-]{1,255}): tasks? ([\d,-]{1,400}): "

@@ -15,7 +15,7 @@ from ..evidence import Failure, Present, Source, Statement
 from . import job_lines, kernel_lines
 from .agent_tables import AgentTable
 from .prefixes import Line, texts, unwrapped
-from .tracebacks import Tracebacks
+from .tracebacks import Tracebacks, Voiced
 
 _BLOCK = 1 << 20
 #: A line without an end is cut there.
@@ -99,8 +99,10 @@ class LogFile:
         self._tables: dict[str, AgentTable] = {}
         self._said: list[Statement] = []
         self._voices: dict[str, set[int]] = {}
-        self._unknown: list[tuple[str, Line, int]] = []
+        self._tasks: dict[str, int | None] = {}
+        self._unknown: list[tuple[str, int]] = []
         self._seen: set[int] = set()
+        self._spoke: tuple[int | None, int] = None, 0
         self.left_out = 0
 
     def read(self, stream: Readable) -> list[Statement]:
@@ -115,7 +117,7 @@ class LogFile:
             self._block(block[:cut], begin)
             begin = begin and cut == 0
         self._block(rest, begin)
-        self._keep(self._tracebacks.end())
+        self._keep_voiced(self._tracebacks.end())
         return self._owned()
 
     def _block(self, block: bytes, begin: bool) -> None:
@@ -148,56 +150,68 @@ class LogFile:
             line = unwrapped(text)
             rank = line.rank if line.rank is not None else self._rank
             if line.rank is not None:
-                self._voices.setdefault(_launchers(line), set()).add(line.rank)
+                self._voices.setdefault(_launchers(line.voice), set()).add(line.rank)
                 self._seen.add(line.rank)
             self._read(line, rank)
 
     def _read(self, line: Line, rank: int | None) -> None:
         source = Source("log", self._name, self._number, line.text[:400])
-        voice = line.voice
-        before = len(self._said)
+        voice, node = line.voice, line.node or self._node
+        if len(self._tasks) < _MOST_STATEMENTS:
+            self._tasks.setdefault(voice, line.task)
         table = self._tables.get(voice)
         if table is None and line.text.startswith(("Failures:", "Root Cause (first")):
             table = self._tables.setdefault(voice, AgentTable())
         if table is not None:
-            self._keep(table.line(line.text, source))
+            self._keep(table.line(line.text, source), voice)
         was_open = self._tracebacks.reading
-        self._keep(self._tracebacks.line(voice, line.text, rank, line.node or self._node, source))
-        if not _is_exception(line.text) or not was_open:
-            self._keep(job_lines.statements(line, rank, source))
-        self._keep(kernel_lines.statements(line, self._node, msgspec.structs.replace(source, kind="kernel")))
-        for said in self._said[before:]:
-            if said.rank is None:
-                self._unknown.append((_launchers(line), line, self._said.index(said, before)))
+        self._keep_voiced(self._tracebacks.line(voice, line.text, rank, node, source))
+        said = job_lines.statements(line, self._speaker(line, rank), source)
+        if was_open and _is_exception(line.text):  # The traceback has the failure, and only that.
+            said = (one for one in said if not isinstance(one, Failure))
+        self._keep(said, voice)
+        self._keep(kernel_lines.statements(line, self._node, msgspec.structs.replace(source, kind="kernel")), voice)
 
-    def _keep(self, statements: Iterable[Statement]) -> None:
+    def _speaker(self, line: Line, rank: int | None) -> int | None:
+        """Whose a line is: NCCL's words on an error go on, without a prefix, below the line of their rank."""
+        if line.rank is not None:
+            self._spoke = line.rank, self._number
+        last, number = self._spoke
+        goes_on = (
+            not line.voice and line.text.startswith(("nccl", "Last error", "socket")) and self._number - number < 5
+        )
+        return last if rank is None and goes_on else rank
+
+    def _keep_voiced(self, pairs: Iterable[Voiced]) -> None:
+        for voice, said in pairs:
+            self._keep((said,), voice)
+
+    def _keep(self, statements: Iterable[Statement], voice: str) -> None:
         for said in statements:
             if len(self._said) >= _MOST_STATEMENTS:
                 self.left_out += 1
                 return
+            if said.rank is None and isinstance(said, Failure):
+                self._unknown.append((voice, len(self._said)))
             self._said.append(said)
 
     def _owned(self) -> list[Statement]:
         """All statements; those without a rank get the one that the same voice has elsewhere."""
-        for voice, line, index in self._unknown:
-            ranks = self._voices.get(voice, set())
-            said = self._said[index]
-            rank = next(iter(ranks)) if len(ranks) == 1 and voice else self._task(line)
-            if rank is not None and isinstance(said, Failure):
-                self._said[index] = msgspec.structs.replace(said, rank=rank)
+        several = any(len(ranks) > 1 for voice, ranks in self._voices.items() if voice)
+        for voice, index in self._unknown:
+            ranks = self._voices.get(_launchers(voice), set())
+            # A task of srun's or mpirun's is a rank, unless one task has several ranks.
+            rank = next(iter(ranks)) if len(ranks) == 1 and voice else None if several else self._tasks.get(voice)
+            if rank is not None:
+                self._said[index] = msgspec.structs.replace(self._said[index], rank=rank)
         seen = self._seen | ({self._rank} if self._rank is not None else set())
         present = Source("log", self._name)
         return [*self._said, *(Present(rank=rank, node=self._node, source=present) for rank in sorted(seen))]
 
-    def _task(self, line: Line) -> int | None:
-        """The task that srun or mpirun says, where it is a rank: not where one task has several ranks."""
-        several = any(len(ranks) > 1 for voice, ranks in self._voices.items() if voice)
-        return None if several else line.task
 
-
-def _launchers(line: Line) -> str:
+def _launchers(voice: str) -> str:
     """The voice without the rank's own prefix, so that lines with and without it are one voice."""
-    return re.sub(r"\s*\[rank\d{1,7}\]:?", "", line.voice)
+    return re.sub(r"\s*\[rank\d{1,7}\]:?", "", voice)
 
 
 def _is_exception(text: str) -> bool:

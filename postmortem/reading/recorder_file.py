@@ -8,6 +8,7 @@ a state, for gloo calls every entry ``scheduled``: done is ``retired`` or ``comp
 import io
 import pickle
 import re
+import struct
 from typing import Any, NoReturn
 
 import msgspec
@@ -19,6 +20,18 @@ MOST_BYTES = 512 << 20
 _MOST_ENTRIES = 200_000
 _MOST_FRAMES = 256
 _MOST_RANKS = 1 << 20
+#: What the unpickler raises on bytes that are no pickle.
+_DAMAGED = (
+    ValueError,
+    ArithmeticError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    AssertionError,
+    MemoryError,
+    RecursionError,
+    struct.error,
+)
 _RANK = re.compile(r"(\d{1,7})(?:\.(?:json|pkl|pickle|bin|txt))?$")
 
 
@@ -26,8 +39,11 @@ class RecorderError(ValueError):
     """A file that looks like a dump and cannot be read: why, in a sentence."""
 
 
-class _Plain(pickle.Unpickler):
-    """Reads data without code: any class, function or persistent object is an error."""
+class _Plain(pickle._Unpickler):
+    """Reads data without code: any class, function or persistent object is an error.
+
+    It is the unpickler in Python: the one in C allocates gigabytes for one large number of a memo.
+    """
 
     def find_class(self, module: str, name: str, /) -> NoReturn:
         raise RecorderError(f"refused: it asks for {module[:60]}.{name[:60]}, and a dump holds plain data only")
@@ -65,16 +81,7 @@ def unpickled(data: bytes) -> Any:
         raise
     except (EOFError, pickle.UnpicklingError) as error:
         raise RecorderError("cut off or damaged: the pickle has no end") from error
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        IndexError,
-        AttributeError,
-        OverflowError,
-        MemoryError,
-        RecursionError,
-    ) as error:
+    except _DAMAGED as error:
         raise RecorderError(f"damaged: {type(error).__name__}") from error
 
 

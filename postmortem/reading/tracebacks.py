@@ -56,6 +56,10 @@ _VICTIMS = frozenset(
 )
 
 
+#: A failure, and the voice that it is of.
+Voiced = tuple[str, Failure]
+
+
 class _Open(msgspec.Struct):
     """A traceback that is being read, and the failures before it in its chain."""
 
@@ -79,8 +83,8 @@ class Tracebacks:
         """Whether some traceback needs the next lines."""
         return bool(self._open)
 
-    def line(self, voice: str, text: str, rank: int | None, node: str, source: Source) -> Iterator[Failure]:
-        """Take a line; gives what is complete by it."""
+    def line(self, voice: str, text: str, rank: int | None, node: str, source: Source) -> Iterator[Voiced]:
+        """Take a line; gives what is complete by it, each with its voice."""
         if text.startswith("Traceback (most recent call last)"):
             self._begin(voice, rank, node, source)
             return
@@ -98,16 +102,16 @@ class Tracebacks:
             current.idle += 1
             if current.idle > 3:
                 del self._open[voice]
-                yield _telling(current)
+                yield voice, _telling(current)
 
-    def _aged(self, voice: str) -> Iterator[Failure]:
+    def _aged(self, voice: str) -> Iterator[Voiced]:
         """Tracebacks of voices that have been silent for long."""
         for other in [name for name, one in self._open.items() if name != voice and not one.reading]:
             one = self._open[other]
             one.idle += 1
             if one.idle > 400:
                 del self._open[other]
-                yield _telling(one)
+                yield other, _telling(one)
 
     def _begin(self, voice: str, rank: int | None, node: str, source: Source) -> None:
         current = self._open.get(voice)
@@ -127,11 +131,11 @@ class Tracebacks:
         elif text[:1] not in (" ", "\t"):
             current.reading = False
 
-    def end(self) -> Iterator[Failure]:
+    def end(self) -> Iterator[Voiced]:
         """What is left at the file's end."""
-        for one in self._open.values():
+        for voice, one in self._open.items():
             if one.ended:
-                yield _telling(one)
+                yield voice, _telling(one)
         self._open.clear()
 
 
