@@ -124,8 +124,9 @@ def _members(config: Any) -> dict[str, tuple[int, ...]]:
     made = {}
     for name, group in list(config.items())[:100_000]:
         ranks = group.get("ranks") if isinstance(group, dict) else None
-        text = ranks if isinstance(ranks, str) else str(ranks) if isinstance(ranks, list) else ""
-        made[str(name)[:200]] = tuple(int(one) for one in re.findall(r"\d{1,7}", text)[:_MOST_RANKS])
+        listed = ranks[:_MOST_RANKS] if isinstance(ranks, list) else ()
+        text = ranks if isinstance(ranks, str) else " ".join(_text(one, 8) for one in listed)
+        made[_text(name, 200)] = tuple(int(one) for one in re.findall(r"\d{1,7}", text)[:_MOST_RANKS])
     return made
 
 
@@ -136,7 +137,7 @@ def _enqueued(status: Any) -> dict[str, int]:
     for name, group in list(status.items())[:100_000]:
         last = _whole(group.get("last_enqueued_collective")) if isinstance(group, dict) else None
         if last is not None:
-            made[str(name)[:200]] = last
+            made[_text(name, 200)] = last
     return made
 
 
@@ -146,9 +147,9 @@ def _call(entry: dict[Any, Any], order: int, rank: int | None, source: Source) -
     if not isinstance(name, str) or seq is None or entry.get("is_p2p") is True:
         return None
     names = (
-        [str(one)[:200] for one in group][:2]
+        [_text(one, 200) for one in group[:2]]
         if isinstance(group, list | tuple) and group
-        else [str(entry.get("pg_id", 0))]
+        else [_text(entry.get("pg_id", 0), 200)]
     )
     done = entry.get("retired") is True or entry.get("state") == "completed"
     dtypes = entry.get("input_dtypes")
@@ -161,7 +162,7 @@ def _call(entry: dict[Any, Any], order: int, rank: int | None, source: Source) -
         operation=name[:200],
         numel_in=_numel(entry.get("input_sizes")),
         numel_out=_numel(entry.get("output_sizes")),
-        dtype=str(dtypes[0])[:40] if isinstance(dtypes, list | tuple) and dtypes else "",
+        dtype=_text(dtypes[0], 40) if isinstance(dtypes, list | tuple) and dtypes else "",
         done=done,
         started=entry.get("state") in ("started", "completed"),
         place=innermost(_frames(entry.get("frames"))),
@@ -173,7 +174,7 @@ def _frames(frames: Any) -> list[Place]:
     if not isinstance(frames, list | tuple):
         return []
     return [
-        Place(str(one.get("filename", ""))[:1000], _whole(one.get("line")) or 0, str(one.get("name", ""))[:200])
+        Place(_text(one.get("filename"), 1000), _whole(one.get("line")) or 0, _text(one.get("name"), 200))
         for one in frames[:_MOST_FRAMES]
         if isinstance(one, dict)
     ]
@@ -194,6 +195,11 @@ def _numel(sizes: Any) -> int:
                 return -1
         total += count
     return total
+
+
+def _text(value: Any, most: int) -> str:
+    """Words of text and whole numbers; nothing of what may hold itself many times over."""
+    return value[:most] if isinstance(value, str) else str(value) if _whole(value) is not None else ""
 
 
 def _whole(value: Any) -> int | None:

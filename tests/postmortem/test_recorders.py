@@ -202,6 +202,17 @@ def test_a_field_of_a_wrong_type_harms_nothing(field, wrong):
     decide(statements(dump([entry(1) | {field: wrong}, entry(2, done=False)]), "trace_0", 0))
 
 
+@pytest.mark.parametrize("field", list(entry(1)))
+def test_a_list_that_holds_itself_many_times_is_never_written_out(field):
+    """Sixty lists, each of them twice in the next: written out they would fill any memory."""
+    many = []
+    for _ in range(60):
+        many = [many, many]
+    decide(
+        statements(dump([entry(1) | {field: many}], {"0": [0]}) | {"pg_config": {"0": {"ranks": many}}}, "trace_0", 0)
+    )
+
+
 @pytest.mark.parametrize("wrong", [None, 7, "x", [], [7], {"0": 7}, {7: {}}])
 @pytest.mark.parametrize("field", ["pg_config", "pg_status", "entries"])
 def test_a_dump_with_a_wrong_part_harms_nothing(field, wrong):
