@@ -9,7 +9,7 @@ import io
 import pickle
 import re
 import struct
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import msgspec
 
@@ -44,6 +44,11 @@ class _Plain(pickle._Unpickler):
 
     It is the unpickler in Python: the one in C allocates gigabytes for one large number of a memo.
     """
+
+    #: No dump has a byte array, and one is made as large as it says before it is read.
+    dispatch: ClassVar[dict[int, Any]] = {
+        code: load for code, load in pickle._Unpickler.dispatch.items() if code != pickle.BYTEARRAY8[0]
+    }
 
     def find_class(self, module: str, name: str, /) -> NoReturn:
         raise RecorderError(f"refused: it asks for {module[:60]}.{name[:60]}, and a dump holds plain data only")

@@ -186,6 +186,16 @@ def test_a_large_number_of_the_memo_takes_no_memory():
         tracemalloc.stop()
 
 
+def test_a_byte_array_takes_no_memory():
+    tracemalloc.start()
+    try:
+        with pytest.raises(RecorderError):
+            unpickled(b"\x80\x05\x96" + (1 << 33).to_bytes(8, "little") + b".")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_refused_file_is_left_out_and_the_others_are_read(tmp_path):
     (tmp_path / "nccl_trace_rank_2").write_bytes(pickle.dumps({"version": "2.7", "entries": [Evil()]}))
     for rank in (0, 1, 3):
