@@ -67,4 +67,4 @@ if [ -n "$wheel" ]; then
   exit
 fi
 "$uv" pip install --quiet --python "$venv/bin/python" --no-deps --no-build-isolation --editable .
-"$venv/bin/python" -m compileall -q annotator archive collectors control forecaster importers paceline simulator streams trials ui
+"$venv/bin/python" -m compileall -q annotator archive collectors control forecaster importers paceline postmortem simulator streams trials ui

@@ -62,6 +62,7 @@ OWED: dict[str, tuple[str, ...]] = {
     "paceline/top": ("paceline",),
     "paceline/tracking": ("paceline", "e2e"),
     "paceline/training": ("paceline", "e2e", "experiments"),
+    "postmortem": ("postmortem",),
     "pyproject.toml": ("deploy", "e2e"),
     "requirements.lock": ("streams", "paceline", "ui", "forecaster", "control", "e2e"),
     "simulator": ("simulator", "streams"),

@@ -74,7 +74,7 @@ for entry in entry_points(group="paceline.commands"):
 PYTHON
 venv/bin/paceline --version
 # A project's own folders of such names, on its PYTHONPATH, hide nothing of ours.
-mkdir -p theirs/{collectors,control,importers,simulator,streams,trials,ui}
+mkdir -p theirs/{collectors,control,importers,postmortem,simulator,streams,trials,ui}
 for folder in theirs/*; do echo 'raise ImportError("a folder of the project")' >"$folder/__init__.py"; done
 export PYTHONPATH=$work/theirs
 for tool in analyze import simulate trial; do

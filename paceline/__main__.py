@@ -56,6 +56,7 @@ SERVICE_COMMANDS = {
     "simulate": Command("simulator", "make up a job with known faults, as a recording or on the bus"),
     "import": Command("importers", "make a recording of profiler traces or op timelines"),
     "trial": Command("trials", "find the fastest placement of a training command, by short runs of it"),
+    "why": Command("postmortem", "why a job hung or died: which rank, which line, from its logs, dumps and stacks"),
     "collect": Command("collectors", "sample this node's GPUs and host"),
     "benchmark": Command("collectors", "measure what this node's devices can do, and keep it as their rating"),
     "streams": Command("streams", "find stragglers and their causes, from the bus to the bus"),

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from .target import Target
 
-AREAS = ("bus", "services", "state", "files", "local", "kube")
+AREAS = ("bus", "services", "state", "files", "local", "kube", "why")
 
 
 def of(area: str) -> dict[str, Target]:

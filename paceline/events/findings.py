@@ -132,7 +132,10 @@ class Finding(Event, frozen=True, kw_only=True):
 
     ``id`` is a function of job, attempt, kind, subject and first step, so the same episode has the same id in every
     replay; ``revision`` counts 1, 2, … within it. A consumer that upserts by (``id``, ``revision``) sees each once.
-    ``ranks`` are those accused; it is empty where hardware is exonerated.
+    ``ranks`` are those accused; it is empty where hardware is exonerated. Where code is the place, ``line`` is where
+    those accused stood and ``others_line`` where the others waited (file, line, function). ``victims`` only waited, or
+    lost a peer. ``seq`` and ``operation`` are of the collective that did not end, ``sure`` is certain,
+    likely or unsure, and ``next`` says what to do, or what would decide.
     """
 
     id: str
@@ -157,6 +160,14 @@ class Finding(Event, frozen=True, kw_only=True):
     evidence: list[Evidence]
     exonerated: list[str]
     summary: str
+    line: str | msgspec.UnsetType | None = msgspec.UNSET
+    others_line: str | msgspec.UnsetType | None = msgspec.UNSET
+    worker_line: str | msgspec.UnsetType | None = msgspec.UNSET
+    victims: list[Whole] | msgspec.UnsetType = msgspec.UNSET
+    seq: Whole | msgspec.UnsetType | None = msgspec.UNSET
+    operation: str | msgspec.UnsetType | None = msgspec.UNSET
+    sure: str | msgspec.UnsetType = msgspec.UNSET
+    next: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 def advice_on(finding: Finding) -> str:

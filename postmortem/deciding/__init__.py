@@ -1,0 +1,1 @@
+"""Decisions: from evidence to one verdict; pure."""

@@ -1,0 +1,184 @@
+"""The statements of a case by kind, and what joins them: which rank a process, an address or a device belongs to.
+
+Rule of this file: pure. A process's number is looked up with its node where both say one: numbers repeat on other
+nodes. What two ranks claim belongs to neither.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TypeVar
+
+from ..evidence import (
+    Call,
+    Dump,
+    Exit,
+    Failure,
+    Kernel,
+    Look,
+    Outside,
+    Place,
+    Placed,
+    Process,
+    Progress,
+    Source,
+    Stack,
+    Statement,
+    Stopped,
+    Timeout,
+)
+from ..places import full, in_loader, innermost, is_library
+
+_Said = TypeVar("_Said", bound=Statement)
+
+
+class Case:
+    """All that is known of a job's end."""
+
+    def __init__(self, statements: Iterable[Statement]) -> None:
+        self.all = list(statements)
+        self.timeouts = self._of(Timeout)
+        self.progress = self._of(Progress)
+        self.failures = self._of(Failure)
+        self.exits = self._of(Exit)
+        self.stopped = self._of(Stopped)
+        self.kernel = self._of(Kernel)
+        self.outside = self._of(Outside)
+        self.calls = self._of(Call)
+        self.dumps = self._of(Dump)
+        self.stacks = self._of(Stack)
+        self.processes = self._of(Process)
+        self.looks = self._of(Look)
+        self.placed = self._of(Placed)
+
+    def _of(self, kind: type[_Said]) -> list[_Said]:
+        return [said for said in self.all if isinstance(said, kind)]
+
+    @cached_property
+    def ranks(self) -> set[int]:
+        """Every rank that some file names."""
+        named = {said.rank for said in self.all if said.rank is not None}
+        for dump in self.dumps:
+            for members in dump.members.values():
+                named.update(members)
+        return named
+
+    @cached_property
+    def nodes(self) -> dict[int, str]:
+        """Where ranks run, by the files that say so."""
+        made: dict[int, str] = {}
+        for said in (*self.placed, *self.exits, *self.all):
+            if said.rank is not None and said.node:
+                made.setdefault(said.rank, said.node)
+        return made
+
+    def rank_of_pid(self, pid: int | None, node: str) -> int | None:
+        """The rank of a process, or of the loader's worker that it is."""
+        if pid is None:
+            return None
+        owned: tuple[Placed | Exit | Stack | Process, ...] = (
+            *self.placed,
+            *self.exits,
+            *self.stacks,
+            *self.processes,
+        )
+        owners = {
+            said.rank
+            for said in owned
+            if said.pid == pid and said.rank is not None and self._same_node(node, said.node)
+        }
+        owners |= {failed.rank for failed in self.failures if failed.pid == pid and failed.rank is not None}
+        return owners.pop() if len(owners) == 1 else None
+
+    def _same_node(self, one: str, other: str) -> bool:
+        if not one or not other or {one, other} & {"localhost", "127.0.0.1"}:
+            return True
+        return one.partition(".")[0] == other.partition(".")[0]
+
+    def rank_of_device(self, pci: str, node: str) -> int | None:
+        """The rank that uses a GPU."""
+        owners = {said.rank for said in self.placed if pci and said.pci == pci and self._same_node(node, said.node)}
+        return owners.pop() if len(owners) == 1 else None
+
+    def rank_of_address(self, peer: str) -> int | None:
+        """The rank behind an address that gloo prints, whose port has its two bytes swapped."""
+        found = re.fullmatch(r"\[?([^\]]+)\]:(\d{1,5})", peer)
+        if not found:
+            return None
+        port = int(found[2])
+        for candidate in (swapped(port), port):
+            address = f"{found[1].removeprefix('::ffff:')}:{candidate}"
+            owners = {said.rank for said in self.placed if address in said.addresses}
+            if len(owners) == 1:
+                return owners.pop()
+        return None
+
+    def ranks_on(self, node: str) -> list[int]:
+        """The ranks of a node, in order."""
+        return sorted(rank for rank, name in self.nodes.items() if self._same_node(node, name) and node)
+
+    @cached_property
+    def forced(self) -> set[tuple[str, int]]:
+        """Processes that a launcher has ended itself."""
+        return {(said.node, said.pid) for said in self.stopped}
+
+    def ended_by_launcher(self, ended: Exit) -> bool:
+        """Whether a launcher sent this process its signal."""
+        return ended.code in (-15, -9) and any(
+            said.pid == ended.pid and (said.signal == "SIGKILL" or ended.code == -15) for said in self.stopped
+        )
+
+    @cached_property
+    def exit_of(self) -> dict[int, Exit]:
+        """How each rank ended."""
+        made: dict[int, Exit] = {}
+        for ended in self.exits:
+            rank = ended.rank if ended.rank is not None else self.rank_of_pid(ended.pid, ended.node)
+            if rank is not None:
+                made.setdefault(rank, ended)
+        return made
+
+    @cached_property
+    def paths(self) -> set[str]:
+        """Paths of the user's files that are known in full."""
+        places: list[Place] = [place for call in self.calls if (place := call.place) is not None]
+        for frames in (*(one.frames for one in self.failures), *(one.frames for one in self.stacks)):
+            places += frames
+        return {place.file for place in places if place.file.startswith("/") and not is_library(place.file)} | {
+            said.source.quote for said in self.stacks if said.source.quote.startswith("/")
+        }
+
+    def line(self, place: Place | None) -> str | None:
+        """A place as it is shown, with its whole path where that is known."""
+        return None if place is None else str(full(place, self.paths))
+
+    def stack_of(self, rank: int) -> Stack | None:
+        """The main thread of a rank."""
+        own = [stack for stack in self.stacks if stack.rank == rank and not stack.worker and stack.main]
+        return own[-1] if own else None
+
+    def line_of(self, rank: int) -> str | None:
+        """Where a rank stands, by its stack."""
+        stack = self.stack_of(rank)
+        return self.line(innermost(stack.frames)) if stack else None
+
+    def workers_of(self, rank: int) -> list[Stack]:
+        """Loader workers of a rank whose main thread waits for them."""
+        stack = self.stack_of(rank)
+        if stack is None or not in_loader(stack.frames):
+            return []
+        return [one for one in self.stacks if one.rank == rank and one.worker and one.main]
+
+
+def swapped(port: int) -> int:
+    """A port as gloo prints it, or back.
+
+    >>> swapped(51880)
+    43210
+    """
+    return (port & 0xFF) << 8 | port >> 8
+
+
+def grounds(*said: Statement) -> tuple[Source, ...]:
+    """Where these statements stand, each once, a few at most."""
+    return tuple(dict.fromkeys(one.source for one in said))[:12]

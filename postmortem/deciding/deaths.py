@@ -1,0 +1,139 @@
+"""Who went first where no exception says it: the chain of names, exit codes, and who left early.
+
+Rule of this file: pure. A launcher's own signals are no cause. A rank that ended with 0 while the others were in a
+collective has left early; torchrun's table does not list it.
+"""
+
+from ..evidence import Exit
+from .case import Case, grounds
+from .naming import first_to_go, named_by
+from .verdict import Sure, Verdict, several
+
+_SIGNALS = {
+    -9: "killed (SIGKILL): for memory, or by an operator",
+    -11: "crashed (SIGSEGV)",
+    -7: "crashed (SIGBUS): often a full /dev/shm or a file that became shorter",
+    -4: "crashed (SIGILL)",
+    -8: "crashed (SIGFPE)",
+}
+
+
+def verdict(case: Case) -> Verdict | None:
+    """By exit codes, then by names."""
+    return _signalled(case) or _left_early(case) or _named(case) or _aborted(case)
+
+
+def _victims(case: Case, ranks: set[int]) -> tuple[int, ...]:
+    said = {one.rank for one in (*case.failures, *case.timeouts, *case.exits) if one.rank is not None}
+    return tuple(sorted((said | set(case.exit_of)) - ranks))
+
+
+def _signalled(case: Case) -> Verdict | None:
+    found = {
+        rank: one for rank, one in case.exit_of.items() if one.code in _SIGNALS and not case.ended_by_launcher(one)
+    }
+    if not found:
+        return None
+    named = first_to_go(case)
+    ranks = {named} if named in found else set(found)
+    if len(ranks) > 2:
+        return None
+    one = found[min(ranks)]
+    node = case.nodes.get(min(ranks), "")
+    sure: Sure = "likely" if len(ranks) == 1 else "unsure"
+    return Verdict(
+        kind="died",
+        cause=f"{several(ranks)} {'was' if one.code == -9 else ''} {_SIGNALS[one.code]}".replace("  ", " "),
+        ranks=tuple(sorted(ranks)),
+        victims=_victims(case, ranks),
+        nodes=(node,) if node and len(ranks) == 1 else (),
+        line=case.line_of(min(ranks)),
+        sure=sure,
+        next=f"the kernel's log of {node or 'its node'}: dmesg -T | tail -50",
+        grounds=grounds(*(found[rank] for rank in sorted(ranks))),
+    )
+
+
+def _left_early(case: Case) -> Verdict | None:
+    """Ended with 0 while others waited for it."""
+    waited = any(one.role in ("victim", "waiter") for one in case.failures) or bool(case.timeouts)
+    ended = {rank for rank, one in case.exit_of.items() if one.code == 0}
+    failed = {rank for rank, one in case.exit_of.items() if one.code != 0}
+    unlisted = _unlisted(case) if not ended else set()
+    ranks = ended or unlisted
+    if not waited or not failed or not ranks or len(ranks) * 2 >= len(ranks | failed):
+        return None
+    how = "ended with exit code 0" if ended else "is in no table of failures, so it ended with exit code 0,"
+    return Verdict(
+        kind="died",
+        cause=f"{several(ranks)} {how} while the others were in a collective: it left early, as with uneven data",
+        ranks=tuple(sorted(ranks)),
+        victims=_victims(case, ranks),
+        line=case.line_of(min(ranks)),
+        sure="certain" if ended else "likely",
+        next="give all ranks the same number of steps (drop_last, Join), or look why that rank's loop ended",
+        grounds=grounds(*(case.exit_of[rank] for rank in sorted(ended)), *list(case.exits)[:2]),
+    )
+
+
+def _unlisted(case: Case) -> set[int]:
+    """Ranks that the whole table of a node's agent leaves out: known ones, and holes among its local ranks."""
+    tables: dict[str, dict[int, int]] = {}
+    for one in case.exits:
+        if one.local_rank is not None and one.rank is not None:
+            tables.setdefault(one.node, {})[one.local_rank] = one.rank
+    listed = {rank for ranks in tables.values() for rank in ranks.values()}
+    holes: set[int] = set()
+    for ranks in tables.values():
+        first = {rank - local for local, rank in ranks.items()}
+        if len(first) == 1:
+            base = first.pop()
+            holes.update(base + local for local in range(min(max(ranks), 1024)) if local not in ranks)
+    spoke = {one.rank for one in case.failures if one.rank is not None}
+    known = case.ranks if len(tables) == 1 else set()
+    return (known | holes) - listed - spoke
+
+
+def _named(case: Case) -> Verdict | None:
+    first = first_to_go(case)
+    if first is None:
+        return None
+    naming = sorted(rank for rank, peers in named_by(case).items() if first in peers)
+    ended = case.exit_of.get(first)
+    how = f"; it ended with {_code(ended)}" if ended else ""
+    return Verdict(
+        kind="died",
+        cause=f"{several(naming)} lost the connection to rank {first}, which names nobody: it went first{how}",
+        ranks=(first,),
+        victims=_victims(case, {first}),
+        line=case.line_of(first),
+        sure="likely",
+        next=f"the log and exit of rank {first}, and its node's kernel log",
+        grounds=grounds(
+            *[one for one in case.failures if one.rank in naming and one.peer][:3], *([ended] if ended else [])
+        ),
+    )
+
+
+def _code(ended: Exit) -> str:
+    return f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
+
+
+def _aborted(case: Case) -> Verdict | None:
+    """Only exit codes, and one rank's is not what a launcher sends."""
+    odd = {
+        rank: one for rank, one in case.exit_of.items() if one.code not in (0, -15) and not case.ended_by_launcher(one)
+    }
+    spoke = any(one.role in ("victim", "waiter") for one in case.failures)
+    if spoke or len(odd) != 1 or len(case.exit_of) < 2:
+        return None
+    rank, one = next(iter(odd.items()))
+    return Verdict(
+        kind="died",
+        cause=f"rank {rank} ended with {_code(one)} while the others were shut down; no file says why",
+        ranks=(rank,),
+        victims=_victims(case, {rank}),
+        sure="unsure",
+        next=f"the log of rank {rank}",
+        grounds=grounds(one),
+    )

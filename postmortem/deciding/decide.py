@@ -1,0 +1,54 @@
+"""The rules in their order: the first that has a verdict gives it.
+
+Rule of this file: pure. What is outside the job and what the kernel says come first, then a rank's own words, then the
+numbers of collectives, then who was silent, then who names whom. Wrong accusation is the worst error, so what is left
+accuses nobody.
+"""
+
+from collections.abc import Callable, Iterable
+
+from ..evidence import Statement
+from . import deaths, exceptions, hardware, moving, naming, outside, reports, silence, stacks, waits
+from .case import Case, grounds
+from .verdict import Verdict, several
+
+_RULES: tuple[Callable[[Case], Verdict | None], ...] = (
+    outside.with_reason,
+    hardware.verdict,
+    exceptions.verdict,
+    waits.verdict,
+    reports.verdict,
+    moving.verdict,
+    deaths.verdict,
+    silence.verdict,
+    exceptions.stuck,
+    stacks.verdict,
+    outside.without_reason,
+)
+
+
+def decide(statements: Iterable[Statement]) -> Verdict | None:
+    """The verdict on what the files say; None where they say nothing of a failure."""
+    case = Case(statements)
+    for rule in _RULES:
+        made = rule(case)
+        if made is not None:
+            return made
+    return _insufficient(case)
+
+
+def _insufficient(case: Case) -> Verdict | None:
+    lost = {one.rank for one in case.failures if one.rank is not None} | set(case.exit_of)
+    if not case.failures and not case.exits and not case.kernel:
+        return None
+    said: list[Statement] = [*case.failures, *case.exits, *case.kernel]
+    who = f"{several(lost)} ended or lost a peer" if lost else "something failed"
+    return Verdict(
+        kind="insufficient_data",
+        cause=f"{who}, and these files do not say who was first",
+        victims=tuple(sorted(lost)),
+        sure="unsure",
+        next="the logs of all ranks and nodes, and their kernels' logs; with --tee 3 for torchrun, --label for srun",
+        grounds=grounds(*said[:4]),
+        chain=naming.sentences(case),
+    )

@@ -1,0 +1,158 @@
+"""A rank's own exception: one that is neither a wait nor the loss of a peer.
+
+Rule of this file: pure. The same text at all ranks is the program's and nobody's; the same at some is theirs. Where
+ranks differ, the one that others name comes first; else both are named, and nothing is certain.
+"""
+
+import re
+from collections import defaultdict
+
+from ..evidence import Failure
+from ..places import innermost
+from .case import Case, grounds
+from .naming import first_to_go
+from .verdict import Kind, Sure, Verdict, several
+
+_WORDS = {
+    "memory_device": "out of device memory",
+    "memory_host": "out of host memory",
+    "memory_shared": "shared memory is full (/dev/shm): a loader's worker got a bus error",
+    "disk": "the disk is full",
+    "cuda": "the device reported an error",
+    "worker": "a worker of its data loader died",
+    "stuck": "its watchdog thread was stuck: the GIL, CUDA or storage",
+    "asleep": "a worker is in uninterruptible sleep",
+    "crash": "the interpreter crashed",
+}
+_NEXT = {
+    "memory_device": "a smaller batch on that rank, or look for what else uses its device (nvidia-smi)",
+    "memory_host": "fewer loader workers or smaller buffers on that rank's node",
+    "memory_shared": "a larger /dev/shm (--shm-size, an emptyDir of medium Memory), or fewer loader workers",
+    "disk": "free room on that file system (df -h), and start again from the last checkpoint",
+    "worker": "that worker's own words: the kernel's log of the node (dmesg), or num_workers=0 to see its exception",
+    "stuck": "the stack of that rank with native frames: py-spy dump --native --pid PID",
+}
+
+
+def verdict(case: Case) -> Verdict | None:
+    """By own exceptions."""
+    own: dict[int, Failure] = {}
+    for one in case.failures:
+        if one.role == "own" and one.rank is not None and one.name not in ("oom_event", "stuck"):
+            own[one.rank] = _telling(own.get(one.rank), one)
+    if not own:
+        return _unowned(case)
+    by_text: dict[str, list[int]] = defaultdict(list)
+    for rank, one in own.items():
+        by_text[_normal(one)].append(rank)
+    everyone = len(case.ranks) > 1 and set(own) >= case.ranks
+    if len(by_text) == 1 and everyone:
+        return _everybody(case, own)
+    if len(by_text) > 1:
+        named = first_to_go(case)
+        if named is not None and named in own:
+            return _died(case, own, {named}, "likely")
+        device = {rank for rank, one in own.items() if one.name != "exception"}
+        if device and len(device) < len(own) and len({_normal(own[rank]) for rank in device}) == 1:
+            return _died(case, own, device, "likely")
+        return _died(case, own, set(own), "unsure")
+    return _died(case, own, set(own), "certain")
+
+
+def stuck(case: Case) -> Verdict | None:
+    """A watchdog thread that was stuck itself: weaker than any exception, for a hang can cause it."""
+    own = {one.rank: one for one in case.failures if one.name == "stuck" and one.rank is not None}
+    if len(own) != 1:
+        return None
+    made = _died(case, own, set(own), "likely")
+    return Verdict(**{name: getattr(made, name) for name in made.__struct_fields__} | {"kind": "hang"})
+
+
+def _telling(old: Failure | None, new: Failure) -> Failure:
+    """Of two failures of a rank the first, unless only the other is known or has a line."""
+    if old is None or (old.name == "exception" and new.name != "exception"):
+        return new
+    return new if old.name == new.name and not old.frames and new.frames else old
+
+
+def _normal(one: Failure) -> str:
+    """What two ranks' failures have in common if they are the same: not their numbers."""
+    if one.name != "exception":
+        return one.name
+    return re.sub(r"0x[0-9a-fA-F]+|\d+", "#", f"{one.type}: {one.text}")[:300]
+
+
+def _place(case: Case, one: Failure) -> str | None:
+    return case.line(innermost(one.frames))
+
+
+def _what(one: Failure) -> str:
+    said = f"{one.type}: {one.text}".strip(": ") if one.type else one.text
+    known = _WORDS.get(one.name)
+    short = said[:200]
+    if known is None:
+        return short
+    return f"{known} ({short})" if short else known
+
+
+def _everybody(case: Case, own: dict[int, Failure]) -> Verdict:
+    one = own[min(own)]
+    return Verdict(
+        kind="died",
+        cause=f"all ranks raise the same: {_what(one)}; it is the program's, and no rank's",
+        victims=tuple(sorted(own)),
+        line=_place(case, one),
+        sure="certain",
+        next="look at that line",
+        grounds=grounds(*list(own.values())[:4]),
+    )
+
+
+def _died(case: Case, own: dict[int, Failure], ranks: set[int], sure: Sure) -> Verdict:
+    one = own[min(ranks)]
+    place = _place(case, one)
+    others = {said.rank for said in (*case.failures, *case.timeouts, *case.exits) if said.rank is not None} - ranks
+    kind: Kind = "device_fault" if one.name == "cuda" and "ECC" in one.text else "died"
+    cause = f"{several(ranks)}: {_what(one)}{f' at {place}' if place else ''}"
+    if sure == "unsure":
+        cause = (
+            "; ".join(f"rank {rank}: {_what(own[rank])}" for rank in sorted(ranks)[:4]) + "; either may be the first"
+        )
+    elif one.name == "cuda":
+        cause += "; the line is only where the host noticed it"
+    waiting = next((innermost(said.frames) for said in case.failures if said.rank in others and said.frames), None)
+    return Verdict(
+        kind=kind,
+        cause=cause,
+        ranks=tuple(sorted(ranks)),
+        victims=tuple(sorted(others)),
+        line=place,
+        others_line=case.line(waiting),
+        sure=sure,
+        next=_NEXT.get(one.name, "look at that line" if place else "the whole log of that rank")
+        if sure != "unsure"
+        else "which came first: the last step or collective that each of these ranks has logged",
+        grounds=grounds(*(own[rank] for rank in sorted(ranks)[:4])),
+    )
+
+
+def _unowned(case: Case) -> Verdict | None:
+    """An exception whose rank no file says: told, and nobody accused."""
+    own = [
+        one
+        for one in case.failures
+        if one.role == "own" and one.rank is None and one.name not in ("oom_event", "stuck")
+    ]
+    if not own:
+        return None
+    one = own[0]
+    place = _place(case, one)
+    return Verdict(
+        kind="died",
+        cause=f"{_what(one)}{f' at {place}' if place else ''}; the log does not say whose it is",
+        victims=tuple(sorted({said.rank for said in case.failures if said.rank is not None and said.role != "own"})),
+        line=place,
+        sure="unsure",
+        next="logs with the rank in each line: torchrun --tee 3, srun --label, or PyTorch 2.2 and newer",
+        grounds=grounds(one),
+    )

@@ -1,0 +1,158 @@
+"""Kernel and device lines with a process, a GPU or a card: they name a rank or a node, whatever else is written.
+
+Rule of this file: pure. An Xid of the hardware's accuses the rank of that GPU; one that programs cause only adds to
+what that rank says itself. A link that went down explains a broken connection only if the network is complained of.
+"""
+
+from ..evidence import Failure, Kernel
+from ..places import innermost
+from .case import Case, grounds
+from .verdict import Verdict, several
+
+#: Xid numbers that mean the hardware; 154 only says what is to be done about another.
+_HARDWARE = frozenset({48, 63, 64, 74, 79, 92, 94, 95, 110, 119, 120, 121, 140, 143, 145, 149, 155, 156, 158})
+
+
+def verdict(case: Case) -> Verdict | None:
+    """By the kernel's lines."""
+    return _killed(case) or _device(case) or _network(case)
+
+
+def _killed(case: Case) -> Verdict | None:
+    for said in case.kernel:
+        if said.name != "oom":
+            continue
+        rank = case.rank_of_pid(said.pid, said.node)
+        if rank is not None:
+            return _out_of_memory(case, said, rank)
+    return _killed_somewhere(case)
+
+
+def _out_of_memory(case: Case, said: Kernel, rank: int) -> Verdict:
+    limit = any(one.pid == said.pid and ("MEMCG" in one.text or "cgroup" in one.text) for one in case.kernel)
+    of = " for the memory limit of its job" if limit else ""
+    node = said.node or case.nodes.get(rank, "")
+    ended = case.exit_of.get(rank)
+    worker = ended is not None and ended.pid is not None and ended.pid != said.pid
+    whose = f"a process of rank {rank}" if worker else f"rank {rank}"
+    also = [one for one in case.failures if one.name == "oom_event"]
+    return Verdict(
+        kind="died",
+        cause=f"out of host memory: the kernel killed pid {said.pid} ({whose}{f' on {node}' if node else ''}){of}",
+        ranks=(rank,),
+        victims=_others(case, rank),
+        nodes=(node,) if node else (),
+        line=case.line_of(rank),
+        sure="certain",
+        next="less memory on that rank (fewer loader workers, smaller buffers), or a higher limit (--mem)",
+        grounds=grounds(said, *([ended] if ended else []), *also),
+    )
+
+
+def _killed_somewhere(case: Case) -> Verdict | None:
+    """The scheduler counts a kill for memory and exactly one rank was killed by nobody else."""
+    events = [one for one in case.failures if one.name == "oom_event"] + [
+        one for one in case.kernel if one.name == "oom"
+    ]
+    killed = [rank for rank, one in case.exit_of.items() if one.code == -9 and not case.ended_by_launcher(one)]
+    if not events or len(killed) != 1:
+        return None
+    rank, node = killed[0], case.nodes.get(killed[0], "")
+    return Verdict(
+        kind="died",
+        cause=f"out of host memory: a process of the job was killed for it, and {several(killed)} ended by SIGKILL",
+        ranks=(rank,),
+        victims=_others(case, rank),
+        nodes=(node,) if node else (),
+        line=case.line_of(rank),
+        next="the kernel's log of that node (dmesg -T | grep -i oom) says which process it was",
+        grounds=grounds(*events, case.exit_of[rank]),
+    )
+
+
+def _device(case: Case) -> Verdict | None:
+    faults = [said for said in case.kernel if said.name == "xid" and (said.number in _HARDWARE or said.number < 0)]
+    for said in faults:
+        rank = case.rank_of_pid(said.pid, said.node)
+        if rank is None:
+            rank = case.rank_of_device(said.pci, said.node)
+        return _device_fault(case, said, rank)
+    return None
+
+
+def _device_fault(case: Case, said: Kernel, rank: int | None) -> Verdict:
+    node = said.node or (case.nodes.get(rank, "") if rank is not None else "")
+    gpu = next((one.gpu for one in case.placed if one.rank == rank and one.gpu is not None), None)
+    device = f"GPU {gpu} ({said.pci})" if gpu is not None else f"GPU {said.pci}"
+    xid = f"Xid {said.number}" if said.number >= 0 else "a fall off the bus"
+    whose = f"the GPU of rank {rank}" if rank is not None else f"{device}{f' of {node}' if node else ''}"
+    own = next((one for one in case.failures if one.rank == rank and rank is not None and one.frames), None)
+    noticed = "; the traceback names only where the host noticed it" if own else ""
+    return Verdict(
+        kind="device_fault",
+        cause=f"{xid} on {whose}{noticed}",
+        ranks=(rank,) if rank is not None else (),
+        victims=_others(case, rank),
+        nodes=(node,) if node else (),
+        devices=(device,),
+        line=case.line(innermost(own.frames)) if own else None,
+        sure="certain",
+        next=f"take {node or 'that node'} out of service and check the GPU (nvidia-smi, dcgmi diag -r 3)",
+        grounds=grounds(said, *([own] if own else [])),
+    )
+
+
+def _network(case: Case) -> Verdict | None:
+    ends = [one for one in case.failures if one.name in ("network", "network_event")]
+    down = [one for one in case.kernel if one.name == "link_down"]
+    broken = [one for one in case.failures if one.role == "victim" and one.name in ("peer_gone", "network")]
+    if not ends and not (down and (broken or case.timeouts)):
+        return None
+    if not ends and any(one.role == "own" and one.name != "oom_event" for one in case.failures):
+        return None
+    cards = _cards(down, ends)
+    nodes = tuple(sorted({one.node for one in down if one.node}))
+    numbers = sorted({one.text for one in ends if one.name == "network" and one.text.isdigit()})
+    status = f" (status {', '.join(numbers)})" if numbers else ""
+    what = "exhausted retries" if numbers == ["12"] else "errors of the network"
+    both = len({one.node for one in ends}) > 1
+    said = f"{'both ends report' if both else 'a connection reports'} {what}{status}" if ends else "connections broke"
+    if nodes:
+        kernel = f"; only the kernel of {' and '.join(nodes)} says that its card ({', '.join(cards)}) lost the link"
+    else:
+        kernel = "; no kernel's log here says which card or switch failed"
+    return Verdict(
+        kind="network",
+        cause=said + kernel,
+        victims=tuple(
+            sorted({one.rank for one in (*broken, *case.timeouts) if one.rank is not None} | _ends(case, ends))
+        ),
+        nodes=nodes,
+        devices=tuple(cards),
+        sure="certain" if nodes else "likely",
+        next=f"check the card, cable and switch port of {', '.join(nodes) or 'both nodes'} (ibstat, ip -s link)",
+        grounds=grounds(*down, *ends),
+    )
+
+
+def _cards(down: list[Kernel], ends: list[Failure]) -> list[str]:
+    """The cards that lost their link; the name that the other lines use, too, first and alone."""
+    named = {one.device for one in ends if one.device}
+    cards = list(dict.fromkeys(one.device for one in down if one.device))
+    return [card for card in cards if card in named] or cards
+
+
+def _ends(case: Case, ends: list[Failure]) -> set[int]:
+    """The ranks of the two ends: NCCL prints the device, which counts from 0 among the ranks of the node."""
+    made = set()
+    for one in ends:
+        ranks = case.ranks_on(one.node)
+        if one.local_rank is not None and ranks:
+            made.add(ranks[one.local_rank % len(ranks)])
+    return made
+
+
+def _others(case: Case, rank: int | None) -> tuple[int, ...]:
+    """Ranks that said or suffered something, without the accused."""
+    said = {one.rank for one in (*case.failures, *case.timeouts, *case.exits) if one.rank is not None}
+    return tuple(sorted(said - {rank}))

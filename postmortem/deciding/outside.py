@@ -1,0 +1,55 @@
+"""Ended from outside: a time limit, preemption, a node that failed, a signal to the launcher. Nobody is accused.
+
+Rule of this file: pure. Slurm's line with its reason decides, unless the same file tells of a failure before it;
+one without a reason is mostly the end of a job that had failed already, so it counts where nothing else does.
+"""
+
+from ..evidence import Outside, Statement
+from .case import Case, grounds
+from .verdict import Verdict
+
+
+def with_reason(case: Case) -> Verdict | None:
+    """By a line that says why."""
+    for said in case.outside:
+        if said.strong and not _failed_before(case, said):
+            return _verdict(case, said)
+    return None
+
+
+def without_reason(case: Case) -> Verdict | None:
+    """By a line that says no more than that it ended."""
+    return next((_verdict(case, said) for said in case.outside), None)
+
+
+def _failed_before(case: Case, said: Outside) -> bool:
+    """Whether a rank has failed or waited in vain above that line."""
+
+    def above(one: Statement) -> bool:
+        return one.source.file == said.source.file and one.source.line < said.source.line
+
+    return any(above(one) for one in case.timeouts) or any(
+        above(one) for one in case.failures if one.role == "own" or one.name == "timeout_gloo"
+    )
+
+
+def _verdict(case: Case, said: Outside) -> Verdict:
+    node = (said.node,) if said.reason == "node failure" and said.node else ()
+    words = {"time limit": "the time limit of the job", "preemption": "preemption", "node failure": "a node failed"}
+    return Verdict(
+        kind="died",
+        cause=f"ended from outside: {words.get(said.reason, said.reason)}; what ranks say afterwards follows from it",
+        victims=tuple(sorted(case.ranks)),
+        nodes=node,
+        sure="certain" if said.strong else "likely",
+        next=_next(said.reason),
+        grounds=grounds(said),
+    )
+
+
+def _next(reason: str) -> str:
+    return {
+        "time limit": "ask for more time, or go on from the last checkpoint",
+        "preemption": "start it again from the last checkpoint",
+        "node failure": "look at that node, and start again without it",
+    }.get(reason, "ask who or what ended the job: the scheduler's record, the launcher's parent")

@@ -1,0 +1,106 @@
+"""Reports that name ranks themselves: a monitored barrier, the desync report, fingerprints of collectives.
+
+Rule of this file: pure. A fingerprint is one rank's comparison with one other: only all of them together say who is
+the odd one.
+"""
+
+import re
+from collections import Counter
+
+from ..evidence import Failure
+from ..places import innermost
+from .case import Case, grounds
+from .standing import standing
+from .verdict import Verdict, several
+
+_FINGERPRINT = re.compile(
+    r"Rank (\d{1,7}) is running collective: CollectiveFingerPrint\(([^()]{1,800})\).{0,40}?"
+    r"Rank (\d{1,7}) is running collective: CollectiveFingerPrint\(([^()]{1,800})\)"
+)
+
+
+def verdict(case: Case) -> Verdict | None:
+    """By the reports."""
+    return _fingerprints(case) or _late(case) or _sizes(case)
+
+
+def _late(case: Case) -> Verdict | None:
+    said = [one for one in case.failures if one.name in ("barrier_names", "desync") and one.ranks]
+    if not said:
+        return None
+    late = set(said[0].ranks)
+    others = case.ranks - late
+    if len(late) > 2 and len(late) * 2 > len(case.ranks):
+        return None
+    found = standing(case, min(late))
+    what = "monitoredBarrier" if said[0].name == "barrier_names" else "the collective that timed out"
+    return Verdict(
+        kind="hang",
+        cause=f"{found.doing + '; ' if found.doing else ''}{several(late)} did not come to {what}",
+        ranks=tuple(sorted(late)),
+        victims=tuple(sorted(others)),
+        line=found.line,
+        worker_line=found.worker_line,
+        others_line=case.line(innermost(said[0].frames)),
+        sure="likely",
+        next=None if found.line else f"the stack of rank {min(late)}: py-spy dump --nonblocking --pid PID",
+        grounds=(*grounds(*said[:3]), *found.grounds),
+    )
+
+
+def _sizes(case: Case) -> Verdict | None:
+    """Gloo aborts a rank that receives another size than it expects: a victim, like those who name it."""
+    said = [one for one in case.failures if one.name == "mismatch_size"]
+    if not said:
+        return None
+    lost = {one.rank for one in case.failures if one.rank is not None}
+    place = next((innermost(one.frames) for one in case.failures if one.role == "victim" and one.frames), None)
+    return Verdict(
+        kind="collective_mismatch",
+        cause=(
+            f"ranks give different sizes to a collective (gloo: {said[0].text} bytes); the rank that aborted is a "
+            "victim, and these files do not say which rank differs"
+        ),
+        victims=tuple(sorted(lost)),
+        others_line=case.line(place),
+        sure="unsure",
+        next="the flight recorders of all ranks, or TORCH_DISTRIBUTED_DEBUG=DETAIL",
+        grounds=grounds(*said[:2]),
+    )
+
+
+def _fingerprints(case: Case) -> Verdict | None:
+    said = [one for one in case.failures if one.name == "fingerprint"]
+    calls: dict[int, str] = {}
+    for one in said:
+        found = _FINGERPRINT.search(one.source.quote) or _FINGERPRINT.search(one.text)
+        if found:
+            calls.setdefault(int(found[1]), found[2])
+            calls.setdefault(int(found[3]), found[4])
+    if not said or len(set(calls.values())) < 2:
+        return None
+    usual, count = Counter(calls.values()).most_common(1)[0]
+    odd = (
+        {rank for rank, call in calls.items() if call != usual} if count * 2 > len(calls) and len(calls) > 2 else set()
+    )
+    place = _line(case, said, odd)
+    number = re.search(r"SequenceNumber=(\d{1,18})", usual)
+    return Verdict(
+        kind="collective_mismatch",
+        cause=f"{several(odd)} called {calls[min(odd)]} where the others called {usual}"
+        if odd
+        else "ranks called different collectives: "
+        + "; ".join(f"rank {rank} {call}" for rank, call in sorted(calls.items())[:4]),
+        ranks=tuple(sorted(odd)),
+        victims=tuple(sorted(set(calls) - odd)),
+        seq=int(number[1]) if number else None,
+        line=place,
+        others_line=_line(case, said, set(calls) - odd) if odd else None,
+        sure="certain" if odd else "unsure",
+        next="look at what leads that rank to this line" if odd else "compare the lines of both",
+        grounds=grounds(*said[:4]),
+    )
+
+
+def _line(case: Case, said: list[Failure], ranks: set[int]) -> str | None:
+    return next((case.line(innermost(one.frames)) for one in said if one.rank in ranks and one.frames), None)

@@ -1,0 +1,195 @@
+"""What the files say, one struct for each kind of statement.
+
+Rule of this file: frozen data. A reader writes down who said what and where; what it means is decided elsewhere.
+Times are not kept, for clocks of two hosts do not compare. ``source`` is a file with a line number where it has one.
+"""
+
+from typing import Literal
+
+import msgspec
+
+#: What a line says about its speaker: it waited, it lost a peer, it failed by itself, or it was being shut down.
+Role = Literal["own", "waiter", "victim", "teardown"]
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A line of code."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.function}".rstrip()
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where a statement stands: the kind of file, its name, the line (0 where it has none) and what it says."""
+
+    kind: str
+    file: str
+    line: int = 0
+    quote: str = ""
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """One statement. ``rank`` is None where the file does not say whose it is; ``node`` is "" where unknown."""
+
+    rank: int | None = None
+    node: str = ""
+    source: Source
+
+
+class Timeout(Said, frozen=True, kw_only=True):
+    """A rank waited in vain in a collective. ``seq`` and sizes are -1, words "" where it does not say them."""
+
+    group: str = ""
+    seq: int = -1
+    operation: str = ""
+    numel_in: int = -1
+    numel_out: int = -1
+
+
+class Progress(Said, frozen=True, kw_only=True):
+    """The last collectives of a rank in a group."""
+
+    group: str
+    enqueued: int
+    completed: int
+
+
+class Failure(Said, frozen=True, kw_only=True):
+    """Something went wrong at a rank: an exception, or a line by a library. ``name`` is the row of the table."""
+
+    role: Role
+    name: str
+    text: str
+    type: str = ""
+    frames: tuple[Place, ...] = ()
+    #: What the line names: the address of a peer, a local rank, ranks, a process, a device.
+    peer: str = ""
+    local_rank: int | None = None
+    ranks: tuple[int, ...] = ()
+    pid: int | None = None
+    device: str = ""
+
+
+class Exit(Said, frozen=True, kw_only=True):
+    """How a process ended: a code as Python gives it, negative for a signal."""
+
+    code: int
+    pid: int | None = None
+    local_rank: int | None = None
+    first: bool = False
+
+
+class Stopped(Said, frozen=True, kw_only=True):
+    """A launcher sent a process a signal."""
+
+    pid: int
+    signal: str
+
+
+class Kernel(Said, frozen=True, kw_only=True):
+    """A line of a node's kernel: ``name`` is the row of the table."""
+
+    name: str
+    pid: int | None = None
+    pci: str = ""
+    device: str = ""
+    number: int = -1
+    text: str = ""
+
+
+class Outside(Said, frozen=True, kw_only=True):
+    """Something outside the job ended it. ``strong`` where the line gives the reason."""
+
+    reason: str
+    strong: bool
+
+
+class Call(Said, frozen=True, kw_only=True):
+    """A collective of a rank. ``done`` is None where the file does not say."""
+
+    group: str
+    label: str
+    seq: int
+    operation: str
+    numel_in: int = -1
+    numel_out: int = -1
+    size: int = -1
+    dtype: str = ""
+    done: bool | None = None
+    started: bool | None = None
+    place: Place | None = None
+    #: Its position among the calls of its rank.
+    order: int = 0
+
+
+class Dump(Said, frozen=True, kw_only=True):
+    """A rank's flight recorder, without its entries: groups with members, and the last number enqueued by group."""
+
+    version: str
+    backend: str
+    members: dict[str, tuple[int, ...]]
+    enqueued: dict[str, int]
+
+
+class Stack(Said, frozen=True, kw_only=True):
+    """A thread's stack, innermost frame first; ``worker`` for a process that loads data for the rank."""
+
+    frames: tuple[Place, ...]
+    pid: int | None = None
+    worker: bool = False
+    main: bool = True
+
+
+class Process(Said, frozen=True, kw_only=True):
+    """A look at a process in /proc."""
+
+    pid: int
+    parent: int | None = None
+    state: str = ""
+    wchan: str = ""
+    file: str = ""
+
+
+class Look(Said, frozen=True, kw_only=True):
+    """One of several looks at a rank: its stack, and counters that grow while it works. ``turn`` orders them."""
+
+    turn: int
+    frames: tuple[Place, ...]
+    counters: dict[str, float]
+
+
+class Placed(Said, frozen=True, kw_only=True):
+    """Where a rank runs."""
+
+    pid: int | None = None
+    gpu: int | None = None
+    pci: str = ""
+    local_rank: int | None = None
+    addresses: tuple[str, ...] = ()
+    world: int | None = None
+
+
+class Present(Said, frozen=True, kw_only=True):
+    """A rank wrote something: it exists."""
+
+
+Statement = (
+    Timeout
+    | Progress
+    | Failure
+    | Exit
+    | Stopped
+    | Kernel
+    | Outside
+    | Call
+    | Dump
+    | Stack
+    | Process
+    | Look
+    | Placed
+    | Present
+)

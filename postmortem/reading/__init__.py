@@ -1,0 +1,1 @@
+"""Readers: one file format each, from text or bytes to evidence."""

@@ -1,0 +1,54 @@
+"""The table that torchrun's agent prints of the ranks of its node, row by row.
+
+Rule of this file: pure. The agent lists who failed, and as root cause the first exit that it saw: an exit, not a cause.
+A rank that ended with 0 is not in it.
+"""
+
+import re
+from collections.abc import Iterator
+
+from ..evidence import Exit, Placed, Source, Statement
+
+_FIELD = re.compile(r"\s{1,8}(host|rank|exitcode|error_file)\s{0,8}: (.{1,400})$")
+_RANK = re.compile(r"(\d{1,7}) \(local_rank: (\d{1,5})\)")
+_EXIT = re.compile(r"(-?\d{1,4}) \(pid: (\d{1,10})\)")
+
+
+class AgentTable:
+    """The rows of one voice's table."""
+
+    def __init__(self) -> None:
+        self.open = False
+        self._root = False
+        self._fields: dict[str, str] = {}
+
+    def line(self, text: str, source: Source) -> Iterator[Statement]:
+        """Take a line; a row is complete with its exit code."""
+        if text.startswith(("Failures:", "Root Cause (first observed failure)")):
+            self.open, self._root, self._fields = True, text.startswith("Root"), {}
+            return
+        if not self.open:
+            return
+        if text.startswith("====") and self._root:
+            self.open = False
+        elif found := _FIELD.match(text):
+            self._fields[found[1]] = found[2].strip()
+            if found[1] == "exitcode":
+                yield from self._row(source)
+                self._fields = {}
+
+    def _row(self, source: Source) -> Iterator[Statement]:
+        rank, exit_code = _RANK.match(self._fields.get("rank", "")), _EXIT.match(self._fields["exitcode"])
+        if not rank or not exit_code:
+            return
+        node, pid, local = self._fields.get("host", ""), int(exit_code[2]), int(rank[2])
+        yield Exit(
+            rank=int(rank[1]),
+            node=node,
+            source=source,
+            code=int(exit_code[1]),
+            pid=pid,
+            local_rank=local,
+            first=self._root,
+        )
+        yield Placed(rank=int(rank[1]), node=node, source=source, pid=pid, local_rank=local)

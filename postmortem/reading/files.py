@@ -1,0 +1,188 @@
+"""Paths to statements: folders are read whole, compressed files unpacked under a bound, and each file by its grammar.
+
+Rule of this file: the only one here that opens files. What a file is follows from its first bytes. One that cannot be
+read is told and left out; one that is nothing of ours is told, too, and scripts and documents are passed over.
+"""
+
+import errno
+import gzip
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import msgspec
+import zstandard
+
+from paceline.unpacking import unpacked
+
+from ..evidence import Statement
+from . import json_files, recorder_file, stack_file
+from .log_file import LogFile, rank_in_name
+
+MOST_FILES = 100_000
+_MOST_JSON = 256 << 20
+_HEAD = 1 << 16
+#: Documents and programs: words of theirs are no evidence.
+_PASSED_OVER = (
+    ".py",
+    ".sh",
+    ".md",
+    ".rst",
+    ".yaml",
+    ".yml",
+    ".toml",
+    ".ipynb",
+    ".pt",
+    ".pth",
+    ".safetensors",
+    ".png",
+    ".so",
+)
+
+
+class Read(NamedTuple):
+    """What was read: the statements, how many files gave some, and what is to be said of others."""
+
+    statements: list[Statement]
+    files: int
+    notes: list[str]
+
+
+def read(paths: list[str], most_unpacked: int) -> Read:
+    """All that the files say."""
+    statements: list[Statement] = []
+    notes: list[str] = []
+    files = 0
+    for turn, path in enumerate(_walked(paths, notes)):
+        try:
+            said = _one(path, turn, most_unpacked)
+        except (recorder_file.RecorderError, OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
+            notes.append(f"{path}: {getattr(error, 'strerror', None) or error}; left out")
+            continue
+        if said is None:
+            if len(paths) == 1 and paths[0] == path:
+                notes.append(f"{path}: nothing that is known here: no log, dump, stack or kernel line")
+            continue
+        files += bool(said)
+        statements += said
+    return Read(statements, files, notes)
+
+
+def _walked(paths: list[str], notes: list[str]) -> Iterator[str]:
+    """Files in a settled order, with those of folders."""
+    count = 0
+    for path in paths:
+        for found in _files_of(path):
+            count += 1
+            if count > MOST_FILES:
+                notes.append(f"more than {MOST_FILES} files; the rest is left out")
+                return
+            yield found
+
+
+def _files_of(path: str) -> Iterator[str]:
+    if path == "-" or not os.path.isdir(path):
+        yield path
+        return
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
+        for name in sorted(names):
+            full = os.path.join(folder, name)
+            # A pipe or a device would wait for ever.
+            if not name.startswith(".") and not name.lower().endswith(_PASSED_OVER) and os.path.isfile(full):
+                yield full
+
+
+def _one(path: str, turn: int, most_unpacked: int) -> list[Statement] | None:
+    if path == "-":
+        return LogFile("standard input").read(sys.stdin.buffer)
+    if not os.path.isfile(path) and os.path.exists(path):
+        raise OSError(errno.EINVAL, "no file and no folder", path)
+    plain = path.removesuffix(".gz").removesuffix(".zst")
+    with _opened(path, most_unpacked) as stream:
+        head = stream.read(_HEAD)
+        if not head:
+            return []
+        if recorder_file.looks_like(head):
+            data = head + stream.read(recorder_file.MOST_BYTES + 1 - len(head))
+            return recorder_file.statements(recorder_file.unpickled(data), plain, recorder_file.rank_in_name(plain))
+        if b"\x00" in head[:4096]:
+            return None
+        if head.lstrip()[:1] == b"{" and (said := _json(head, stream, plain, turn)) is not None:
+            return said
+        if stack_file.looks_like(head):
+            text = (head + stream.read(64 << 20)).decode("utf-8", "replace")
+            return stack_file.statements(text, plain, rank_in_name(plain))
+        if head.lstrip()[:1] == b"{" and _is_one_document(head):
+            return None
+        return LogFile(plain).read(_Joined(head, stream))
+
+
+class _Joined:
+    """What was read already, then the rest."""
+
+    def __init__(self, head: bytes, stream: IO[bytes]) -> None:
+        self._head = head
+        self._stream = stream
+
+    def read(self, size: int, /) -> bytes:
+        if self._head:
+            head, self._head = self._head, b""
+            return head
+        return self._stream.read(size)
+
+
+def _opened(path: str, most_unpacked: int) -> IO[bytes]:
+    if path.endswith(".gz"):
+        return unpacked(gzip.open(path, "rb"), path, most_unpacked)
+    if path.endswith(".zst"):
+        reader = zstandard.ZstdDecompressor().stream_reader(Path(path).open("rb"), read_across_frames=True)  # noqa: SIM115 - the reader closes it
+        return unpacked(reader, path, most_unpacked)
+    return Path(path).open("rb")
+
+
+def _is_one_document(head: bytes) -> bool:
+    """Whether a file that begins with a brace is one JSON document rather than a log of records."""
+    try:
+        msgspec.json.decode(head.split(b"\n", 1)[0])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return True
+    return b"\n" not in head.strip()
+
+
+def _json(head: bytes, stream: IO[bytes], name: str, turn: int) -> list[Statement] | None:
+    """What a JSON file says; None where it is none, or none of ours."""
+    rest = b""
+    first = head.split(b"\n", 1)[0]
+    rows = _rows(first, name, turn)
+    if rows is not None and b"\n" in head.strip():
+        return _lines(head + stream.read(_MOST_JSON), name, turn)
+    if rows is None and _decoded(first) is not None and b"\n" in head.strip():
+        return None
+    rest = stream.read(_MOST_JSON) if len(head) == _HEAD else b""
+    return _rows(head + rest, name, turn)
+
+
+def _rows(data: bytes, name: str, turn: int) -> list[Statement] | None:
+    decoded = _decoded(data)
+    if isinstance(decoded, dict) and isinstance(decoded.get("version"), str):
+        try:
+            return recorder_file.statements(decoded, name, recorder_file.rank_in_name(name))
+        except recorder_file.RecorderError:
+            return None
+    return json_files.statements(decoded, name, turn, rank_in_name(name))
+
+
+def _lines(data: bytes, name: str, turn: int) -> list[Statement]:
+    """JSON Lines: each row by itself; half a row at the end is left out."""
+    return [said for line in data.split(b"\n")[:1_000_000] if line.strip() for said in _rows(line, name, turn) or ()]
+
+
+def _decoded(data: bytes) -> object:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

@@ -1,0 +1,371 @@
+"""Lines that PyTorch, NCCL, gloo, launchers and schedulers write into a job's log: what each says, and of whom.
+
+Rule of this file: pure. A row has the words that a line must hold (looked for before its pattern is tried), a pattern
+without nested repeats, and a role: waiter and victim never accuse their speaker. Sentences that guess at causes
+("typically caused by", "may be") have no row: they are advice, not evidence.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..evidence import Exit, Failure, Outside, Progress, Role, Source, Statement, Stopped, Timeout
+from .prefixes import Line
+
+_WORK = (
+    r"Work\w{0,10}\(SeqNum=(?P<seq>\d{1,18}), OpType=(?P<op>\w{1,60})"
+    r"(?:, NumelIn=(?P<nin>\d{1,18}), NumelOut=(?P<nout>\d{1,18}))?"
+)
+#: A peer of NCCL's, and the start of a line of its, with host and device.
+_PEER = r"(?P<peer>[\w.:\[\]-]{1,255}<\d{1,5}>)"
+_SPEAKER = r"(?:^|\s)(?P<node>[A-Za-z0-9_.-]{1,255}):\d{1,10}:\d{1,10} \[(?P<dev>\d{1,4})\] .{0,200}"
+_COMPLETION = (
+    rf"Got completion from peer {_PEER} with (?:error |status=)(?:IBV_WC_\w{{1,40}}\()?(?P<number>\d{{1,4}})\)?"
+    r"(?:.{0,400}? hca (?P<device>\w{1,40}))?"
+)
+_GROUP = re.compile(
+    r"\[PG (?:ID \d{1,9} PG GUID )?(?P<guid>[\w.:-]{1,120}?)(?: ?\((?P<desc>[^()]{1,200})\))? Rank (?P<rank>\d{1,7})\]"
+)
+_PLAIN = re.compile(r"\[(?:PG (?P<guid>\d{1,9}) )?Rank (?P<rank>\d{1,7})\]")
+Groups = dict[str, str | None]
+
+
+class Row(NamedTuple):
+    """One kind of line. ``since`` is the version of its library that first writes it so, "" where it always did."""
+
+    name: str
+    role: Role
+    words: str
+    pattern: re.Pattern[str]
+    since: str = ""
+
+
+def _row(name: str, role: Role, words: str, pattern: str, since: str = "") -> Row:
+    return Row(name, role, words, re.compile(pattern), since)
+
+
+#: The order matters: the first row that matches has the line.
+ROWS: tuple[Row, ...] = (
+    _row(
+        "timeout", "waiter", "collective operation timeout", rf"Watchdog caught collective operation timeout: {_WORK}"
+    ),
+    _row("timeout", "waiter", "collective operation timeout", r"Watchdog caught collective operation timeout"),
+    _row("timeout", "waiter", "NCCL operation timed out", r"timeout: NCCL operation timed out", "2.15"),
+    _row(
+        "progress",
+        "waiter",
+        "ast enqueued",
+        r"[Ll]ast enqueued(?: NCCL)? work: (?P<enq>-?\d{1,19}), last completed(?: NCCL)? work: (?P<comp>-?\d{1,19})",
+        "2.3",
+    ),
+    _row("watchdog", "waiter", "detected by watchdog at work", r"detected by watchdog at work"),
+    _row("stuck", "own", "watchdog got stuck", r"watchdog got stuck for \d{1,6} seconds", "2.4"),
+    _row("stuck", "own", "Heartbeat monitor timed out", r"Heartbeat monitor timed out", "2.2"),
+    _row("stuck", "own", "Could not acquire GIL", r"Could not acquire GIL within \d{1,6} ms on exit", "2.2"),
+    _row("desync", "waiter", "lagging ranks", r"ranks? \[(?P<ranks>[\d, ]{1,40000})\] (?:are|is) the lagging rank"),
+    _row("desync", "waiter", "joined but didn't finish", r"\[[\d, ]{1,40000}\] joined but didn't finish collective"),
+    _row(
+        "cuda",
+        "own",
+        "CUDA error: ",
+        r"(?:CUDA|HIP) error: "
+        r"(?P<text>device-side assert triggered|an illegal (?:memory access|instruction) was encountered|"
+        r"unspecified launch failure|uncorrectable ECC error encountered|misaligned address|the launch timed out)",
+    ),
+    _row(
+        "peer_gone",
+        "victim",
+        "Connection closed by remote peer",
+        rf"Connection closed by remote peer {_PEER}",
+    ),
+    _row("peer_gone", "victim", "Connection closed by localRank", r"Connection closed by localRank (?P<local>\d{1,4})"),
+    _row(
+        "peer_gone",
+        "victim",
+        "watchdog thread terminated with exception: NCCL error",
+        r"watchdog thread terminated with exception: NCCL error: (?P<text>[a-z ]{1,80})",
+    ),
+    _row(
+        "peer_gone",
+        "victim",
+        "NCCL error",
+        r"NCCL error(?: in: [^,]{1,300})?[:,] "
+        r"(?P<text>remote process exited or there was a network error|unhandled (?:system|cuda) error|internal error)",
+    ),
+    _row("peer_gone", "victim", "ncclRemoteError", r"ncclRemoteError"),
+    _row(
+        "network",
+        "victim",
+        "Got completion from peer",
+        _SPEAKER + _COMPLETION,
+    ),
+    _row(
+        "network",
+        "victim",
+        "Got completion from peer",
+        _COMPLETION,
+    ),
+    _row(
+        "network_event",
+        "victim",
+        "async fatal event",
+        _SPEAKER + r"(?:(?P<device>mlx5_\d{1,3}):\d{1,4} )?.{0,100}async fatal event",
+    ),
+    _row(
+        "mismatch_size",
+        "victim",
+        "Received data size doesn't match",
+        r"op\.preamble\.length <= op\.nbytes\. (?P<text>\d{1,18} vs \d{1,18})",
+    ),
+    _row(
+        "peer_gone",
+        "victim",
+        "Connection closed by peer",
+        r"Connection closed by peer \[(?P<peer>[\w.:%]{2,60}\]:\d{1,5})",
+    ),
+    _row("peer_gone", "victim", "Read error", r"Read error \[(?P<peer>[\w.:%]{2,60}\]:\d{1,5})"),
+    _row("peer_gone", "victim", "Write error", r"Write error \[(?P<peer>[\w.:%]{2,60}\]:\d{1,5})"),
+    _row(
+        "peer_gone",
+        "victim",
+        "gloo",
+        r"(?:Broken pipe|Connection reset by peer|Socket closed|Connection refused|connectFullMesh failed)",
+    ),
+    _row(
+        "timeout_gloo",
+        "waiter",
+        "Timed out waiting",
+        r"Timed out waiting \d{1,12}ms for (?P<text>recv|send) operation to complete",
+    ),
+    _row(
+        "barrier_names",
+        "waiter",
+        "failed to pass monitoredBarrier",
+        r"Ranks? (?P<ranks>\d[\d, ]{0,40000}?) failed to pass monitoredBarrier",
+    ),
+    _row(
+        "barrier_victim",
+        "victim",
+        "successfully reached monitoredBarrier",
+        r"successfully reached monitoredBarrier, but received errors",
+    ),
+    _row(
+        "fingerprint",
+        "waiter",
+        "Detected mismatch between collectives on ranks",
+        r"Detected mismatch between collectives on ranks",
+    ),
+    _row("store", "victim", "DistStoreError", r"DistStoreError: (?P<text>.{0,120})"),
+    _row("store", "victim", "recvValue failed", r"recvValue failed on"),
+    _row("store", "victim", "Failed to recv, got 0 bytes", r"Failed to recv, got 0 bytes"),
+    _row("store", "victim", "DistNetworkError", r"DistNetworkError"),
+    _row(
+        "memory_device",
+        "own",
+        "out of memory",
+        r"(?:CUDA|HIP|XPU) out of memory\. Tried to allocate (?P<text>[\d.]{1,20} \w{1,5})",
+    ),
+    _row("memory_device", "own", "CUDA error: out of memory", r"(?:CUDA|HIP) error: out of memory"),
+    _row(
+        "memory_host",
+        "own",
+        "DefaultCPUAllocator",
+        r"DefaultCPUAllocator: (?:can't allocate|not enough) memory: you tried to allocate (?P<text>\d{1,20} bytes)",
+    ),
+    _row(
+        "memory_shared",
+        "own",
+        "insufficient shared memory",
+        r"bus error encountered in worker.{0,80}insufficient shared memory",
+    ),
+    _row(
+        "worker",
+        "own",
+        "DataLoader worker (pid",
+        r"DataLoader worker \(pid (?P<pid>\d{1,10})\) is killed by signal: "
+        r"(?P<text>Killed|Bus error|Segmentation fault|Aborted)",
+    ),
+    _row(
+        "worker_ended",
+        "teardown",
+        "is killed by signal: Terminated",
+        r"is killed by signal: (?:Terminated|Interrupt|Hangup)",
+    ),
+    _row(
+        "worker",
+        "own",
+        "exited unexpectedly",
+        r"DataLoader worker \(pid\(?s?\)? (?P<pid>\d{1,10})[\d, ]{0,400}\) exited unexpectedly",
+    ),
+    _row("disk", "own", "No space left on device", r"No space left on device"),
+    _row("disk", "own", "Disk quota exceeded", r"Disk quota exceeded"),
+    _row("disk", "own", "inline_container.cc", r"enforce fail at inline_container\.cc.{0,40}unexpected pos"),
+    _row("disk", "own", "iostream error", r"iostream error"),
+    _row(
+        "asleep",
+        "own",
+        "stuck in uninterruptible sleep",
+        r"[Ww]orker pid=(?P<pid>\d{1,10}) stuck in uninterruptible sleep",
+        "2.15",
+    ),
+    _row("crash", "own", "Fatal Python error", r"Fatal Python error: (?P<text>(?!Aborted).{1,80})"),
+    _row("teardown", "teardown", "Some NCCL operations have failed or timed out", r"Some NCCL operations have failed"),
+    _row("teardown", "teardown", "taking the entire process down", r"taking the entire process down"),
+    _row("teardown", "teardown", "terminate called", r"terminate called"),
+    _row("teardown", "teardown", "sigkill_handler", r"Killing subprocess (?P<pid>\d{1,10})"),
+    _row("teardown", "teardown", "ActorDiedError", r"ActorDiedError"),
+    _row("teardown", "teardown", "ProcessExitedException", r"ProcessExitedException"),
+    _row("teardown", "teardown", "returned non-zero", r"returned non-zero exit status"),
+)
+
+_STOPPED = re.compile(r"Sending process (\d{1,10}) closing signal (SIG[A-Z]{2,6})")
+_FORCED = re.compile(r"Unable to shutdown process (\d{1,10}) via .{0,100}(SIGKILL)")
+_FAILED = re.compile(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,5}) \(pid: (\d{1,10})\)")
+_SRUN = re.compile(
+    r"srun: error: ([A-Za-z0-9.-]{1,255}): tasks? ([\d,-]{1,400}): "
+    r"(Exited with exit code (\d{1,4})|Killed|Segmentation fault|Aborted|Terminated|Bus error|Out Of Memory)"
+)
+_SPAWN = re.compile(r"process (\d{1,7}) terminated with (?:signal (SIG[A-Z]{2,6})|exit code (\d{1,4}))")
+_SLURM = re.compile(
+    r"\*\*\* (?:JOB|STEP) \S{1,60} ON (\S{1,255}) CANCELLED AT \S{1,40}"
+    r"(?: DUE TO (TIME LIMIT|PREEMPTION|NODE FAILURE))?"
+)
+_AGENT = re.compile(r"Received (?:Signals\.)?(SIG\w{2,6}|\d{1,2}) death signal|got signal: (\d{1,2})")
+_OOM_EVENT = re.compile(r"Detected (\d{1,6}) oom[-_ ]kill events? in (?:StepId=)?(\S{1,60})")
+_SIGNALS = {"SIGKILL": -9, "SIGTERM": -15, "SIGSEGV": -11, "SIGABRT": -6, "SIGBUS": -7, "SIGILL": -4, "SIGINT": -2}
+_SRUN_SIGNALS = {
+    "Killed": -9,
+    "Segmentation fault": -11,
+    "Aborted": -6,
+    "Terminated": -15,
+    "Bus error": -7,
+    "Out Of Memory": -9,
+}
+
+
+def group_of(text: str) -> tuple[str, int | None]:
+    """The group that a line of PyTorch's speaks of, "" where it does not say, and the rank within it.
+
+    >>> group_of("[PG ID 1 PG GUID 1(fsdp) Rank 4] failure")
+    ('fsdp', 4)
+    """
+    found = _GROUP.search(text) or _PLAIN.search(text)
+    if not found:
+        return "", None
+    words = found.groupdict()
+    return words.get("desc") or words.get("guid") or "", int(words["rank"])
+
+
+def statements(line: Line, rank: int | None, source: Source) -> Iterator[Statement]:
+    """What ``line`` says; ``rank`` is its speaker's."""
+    text = line.text
+    yield from _of_launcher(text, line.node, source)
+    if rank is None and "[Rank " in text:
+        rank = group_of(text)[1]  # Before 2.2 there is no other; it counts within the group.
+    for row in ROWS:
+        if row.words in text and (found := row.pattern.search(text)):
+            yield from _said(row, found, line, rank, source)
+            return
+
+
+def classified(text: str) -> tuple[Row, re.Match[str]] | None:
+    """The row that an exception's text belongs to."""
+    for row in ROWS:
+        if row.words in text and (found := row.pattern.search(text)):
+            return row, found
+    return None
+
+
+def _said(row: Row, found: re.Match[str], line: Line, rank: int | None, source: Source) -> Iterator[Statement]:
+    words = found.groupdict()
+    group = group_of(line.text)[0]
+    if row.name == "timeout":
+        yield Timeout(
+            rank=rank,
+            node=line.node,
+            source=source,
+            group=group,
+            seq=_number(words, "seq"),
+            operation=words.get("op") or "",
+            numel_in=_number(words, "nin"),
+            numel_out=_number(words, "nout"),
+        )
+        return
+    if row.name == "progress":
+        enqueued, completed = _number(words, "enq"), _number(words, "comp")
+        if completed <= enqueued:  # PyTorch 2.3 prints rubbish for a group that has done nothing.
+            yield Progress(
+                rank=rank, node=line.node, source=source, group=group, enqueued=enqueued, completed=completed
+            )
+        return
+    yield failure(row, found, rank, line.node, source, line.text)
+
+
+def failure(row: Row, found: re.Match[str], rank: int | None, node: str, source: Source, text: str) -> Failure:
+    """The statement of a row of the table."""
+    words = found.groupdict()
+    ranks = words.get("ranks") or ""
+    return Failure(
+        rank=rank,
+        node=words.get("node") or node,
+        source=source,
+        role=row.role,
+        name=row.name,
+        text=words.get("text") or words.get("number") or text[:400],
+        peer=words.get("peer") or "",
+        local_rank=_optional(words, "local") if words.get("local") else _optional(words, "dev"),
+        ranks=tuple(int(one) for one in re.findall(r"\d{1,7}", ranks)),
+        pid=_optional(words, "pid"),
+        device=words.get("device") or "",
+    )
+
+
+def _number(words: Groups, name: str) -> int:
+    return int(words.get(name) or -1)
+
+
+def _optional(words: Groups, name: str) -> int | None:
+    word = words.get(name)
+    return int(word) if word else None
+
+
+def _of_launcher(text: str, node: str, source: Source) -> Iterator[Statement]:
+    """What an agent or a scheduler says of processes."""
+    if found := _STOPPED.search(text) or _FORCED.search(text):
+        yield Stopped(node=node, source=source, pid=int(found[1]), signal=found[2])
+    elif found := _FAILED.search(text):
+        yield Exit(
+            node=node, source=source, code=int(found[1]), local_rank=int(found[2]), pid=int(found[3]), first=True
+        )
+    elif found := _SRUN.search(text):
+        code = int(found[4]) if found[4] else _SRUN_SIGNALS[found[3]]
+        for task in _tasks(found[2]):
+            yield Exit(rank=task, node=found[1], source=source, code=_as_signal(code))
+    elif found := _SPAWN.search(text):
+        yield Exit(rank=int(found[1]), node=node, source=source, code=_SIGNALS.get(found[2] or "", int(found[3] or 1)))
+    else:
+        yield from _of_outside(text, node, source)
+
+
+def _of_outside(text: str, node: str, source: Source) -> Iterator[Statement]:
+    if found := _SLURM.search(text):
+        reason = (found[2] or "cancelled").lower()
+        yield Outside(
+            node=found[1] if found[2] == "NODE FAILURE" else node, source=source, reason=reason, strong=bool(found[2])
+        )
+    elif found := _AGENT.search(text):
+        yield Outside(node=node, source=source, reason=f"signal {found[1] or found[2]}", strong=False)
+    elif found := _OOM_EVENT.search(text):
+        yield Failure(node=node, source=source, role="own", name="oom_event", text=text[:300])
+
+
+def _tasks(text: str) -> Iterator[int]:
+    for part in text.split(",")[:4096]:
+        first, _, last = part.partition("-")
+        if first.isdigit() and (not last or last.isdigit()):
+            yield from range(int(first), min(int(last or first), int(first) + 65536) + 1)
+
+
+def _as_signal(code: int) -> int:
+    """137 is 128 + 9: a shell or a container saw signal 9."""
+    return 128 - code if 128 < code < 160 else code

@@ -1,0 +1,83 @@
+"""Lines of a node's kernel: processes killed for memory, GPUs that fail, links that go down, tasks that hang in it.
+
+Rule of this file: pure. A line counts whatever wraps it (dmesg, journalctl, syslog).
+"""
+
+import re
+from collections.abc import Iterator
+
+from ..evidence import Kernel, Source
+from .prefixes import Line
+
+_ROWS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
+    ("oom", "oom-kill:", re.compile(r"oom-kill:constraint=(?P<text>\w{1,40}).{0,2000}?\bpid=(?P<pid>\d{1,10})")),
+    (
+        "oom",
+        "Killed process",
+        re.compile(
+            r"(?P<text>Memory cgroup out of memory|Out of memory)[:,]? .{0,20}?Killed process (?P<pid>\d{1,10})"
+        ),
+    ),
+    (
+        "xid",
+        "NVRM: Xid",
+        re.compile(
+            r"NVRM: Xid \(PCI:(?P<pci>[0-9a-fA-F:.]{4,20})\): (?P<number>\d{1,4})"
+            r"(?:, pid='?(?P<pid>\d{1,10})'?)?(?:.{0,60}?, (?P<text>[A-Z].{0,200}))?"
+        ),
+    ),
+    (
+        "xid",
+        "fallen off the bus",
+        re.compile(
+            r"GPU (?:at )?(?:PCI:)?(?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})"
+            r"(?:\.\d)?: .{0,40}fallen off the bus"
+        ),
+    ),
+    ("sxid", "SXid", re.compile(r"SXid \(PCI:(?P<pci>[0-9a-fA-F:.]{4,20})\): (?P<number>\d{1,6})")),
+    ("link_down", "ink down", re.compile(r"(?P<device>[\w.:-]{1,60}): (?:NIC )?Link (?:is )?[Dd]own")),
+    ("link_down", "Link down", re.compile(r"(?P<device>\S{1,60})[: ]+Link down")),
+    ("link_down", "link state DOWN", re.compile(r"(?P<device>[a-z]\w{1,20}): Port \d{1,3}: link state DOWN")),
+    ("link_down", "link becomes", re.compile(r"(?P<device>\w{1,40}): link (?:becomes|is) (?:not ready|down)")),
+    (
+        "hung_task",
+        "blocked for more than",
+        re.compile(r"task (?P<text>.{1,60}?):(?P<pid>\d{1,10}) blocked for more than (?P<number>\d{1,6}) seconds"),
+    ),
+    (
+        "storage",
+        "not responding",
+        re.compile(r"(?P<text>(?:nfs|NFS|lustre|Lustre|ceph): server (?P<device>\S{1,120}) not responding)"),
+    ),
+    ("segfault", "segfault at", re.compile(r"(?P<text>[^\s\[]{1,60})\[(?P<pid>\d{1,10})\]: segfault at ")),
+)
+#: Words that a line of a kernel holds, for who looks for lines that are worth reading.
+WORDS = tuple(words for _, words, _ in _ROWS)
+
+
+def statements(line: Line, node: str, source: Source) -> Iterator[Kernel]:
+    """What ``line`` says, if it is one of a kernel; ``node`` is where the file comes from."""
+    for name, words, pattern in _ROWS:
+        if words in line.text and (found := pattern.search(line.text)):
+            said = found.groupdict()
+            yield Kernel(
+                node=line.node or node,
+                source=source,
+                name=name,
+                pid=int(said["pid"]) if said.get("pid") else None,
+                pci=pci(said.get("pci") or ""),
+                device=said.get("device") or "",
+                number=int(said.get("number") or -1),
+                text=said.get("text") or "",
+            )
+            return
+
+
+def pci(text: str) -> str:
+    """The bus id of a device as the kernel has it, without its function: 0000:9b:00.
+
+    >>> pci("00000000:9B:00.0")
+    '0000:9b:00'
+    """
+    parts = text.lower().partition(".")[0].split(":")
+    return ":".join([parts[0][-4:], *parts[1:]]) if len(parts) == 3 else text.lower()

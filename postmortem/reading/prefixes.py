@@ -1,0 +1,121 @@
+"""What launchers, log drivers and terminals put around a line, taken off again, with what it says about the speaker.
+
+Rule of this file: pure; patterns are anchored at the line's start and bounded, so that none can backtrack far.
+"""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+#: Characters of a line; what is longer is cut there.
+MOST_LINE = 16384
+_CONTROL = re.compile(r"(?:\x1b|#033|\^\[)\[[0-?]{0,32}[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)")
+_REPEATED = re.compile(r"\s\[repeated \d{1,9}x across (?:cluster|all nodes)\].{0,200}$")
+_TEXTS = ("log", "message", "MESSAGE", "msg", "line", "text")
+
+_RANK = re.compile(r"\[rank(\d{1,7})\]:? ?")
+_WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("cri", re.compile(r"\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:?\d\d) (?:stdout|stderr) [FP] ")),
+    ("pod", re.compile(r"\[pod/([A-Za-z0-9.-]{1,253})/[A-Za-z0-9.-]{1,63}\] ")),
+    ("ray", re.compile(r"\([\w.:<>, -]{1,120}? pid=(\d{1,10})(?:, ip=([0-9a-fA-F.:]{2,45}))?\) ")),
+    ("tee", re.compile(r"\[(default|trainer|worker)(\d{1,5})\]: ?")),
+    ("mpi", re.compile(r"\[\d{1,9},(\d{1,7})\]<std(?:out|err|diag)>: ?")),
+    ("mpi", re.compile(r"(?:\[[^\]]{8,40}\])?\[\d{1,9},(\d{1,7})\]\[?[^\]<]{0,80}\]?<std(?:out|err)>: ?")),
+    ("task", re.compile(r" {0,6}(\d{1,7}): ")),
+    (
+        "syslog",
+        re.compile(
+            r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([A-Za-z0-9.-]{1,253}) (?:kernel|slurmstepd)(?:\[\d{1,10}\])?: "
+        ),
+    ),
+    (
+        "syslog",
+        re.compile(
+            r"\d{4}-\d\d-\d\dT[\d:.,]{8,20}(?:Z|[+-]\d\d:?\d\d)? ([A-Za-z0-9.-]{1,253}) "
+            r"(?:kernel|slurmstepd)(?:\[\d{1,10}\])?: "
+        ),
+    ),
+    ("pdsh", re.compile(r"([A-Za-z][A-Za-z0-9.-]{0,62}\d): (?=\[|Traceback|  )")),
+)
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line without its wrappers. ``voice`` is what tells one speaker of a file from another."""
+
+    text: str
+    voice: str
+    rank: int | None = None
+    task: int | None = None
+    local_rank: int | None = None
+    node: str = ""
+    pid: int | None = None
+
+
+def texts(raw: str) -> Iterator[str]:
+    """The lines in ``raw``: a record of a log driver, a progress bar that rewrites its line, colours taken off."""
+    if raw.startswith("{"):
+        raw = _record(raw)
+    for part in re.split(r"[\r\n]+", raw) if "\r" in raw or "\n" in raw else (raw,):
+        if "\x1b" in part or "#033" in part or "^[" in part:
+            part = _CONTROL.sub("", part)
+        if part.strip():
+            yield part[:MOST_LINE]
+
+
+def _record(raw: str) -> str:
+    try:
+        record = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return raw
+    if isinstance(record, dict):
+        for name in _TEXTS:
+            if isinstance(record.get(name), str):
+                return str(record[name])
+    return raw
+
+
+def unwrapped(text: str) -> Line:
+    """The line in ``text``, and who its wrappers say has written it.
+
+    >>> unwrapped("[default1]:[rank9]: ValueError: no").rank
+    9
+    """
+    said: dict[str, str] = {}
+    voice: list[str] = []
+    for _ in range(6):
+        if found := _RANK.match(text):
+            said["rank"] = found[1]
+        else:
+            kind, found = _wrapper(text)
+            if found is None:
+                break
+            _note(kind, found, said)
+            if kind == "cri":
+                text = text[found.end() :]
+                continue
+        voice.append(found.group().strip())
+        text = text[found.end() :]
+    if " [repeated " in text:
+        text = _REPEATED.sub("", text)
+    number = {name: int(said[name]) for name in ("rank", "task", "local_rank", "pid") if name in said}
+    return Line(text, " ".join(voice), node=said.get("node", ""), **number)
+
+
+def _wrapper(text: str) -> tuple[str, re.Match[str] | None]:
+    for kind, pattern in _WRAPPERS:
+        if found := pattern.match(text):
+            return kind, found
+    return "", None
+
+
+def _note(kind: str, found: re.Match[str], said: dict[str, str]) -> None:
+    if kind == "tee":
+        said["local_rank"] = found[2]
+    elif kind in ("mpi", "task"):
+        said["task"] = found[1]
+    elif kind == "ray":
+        said["pid"] = found[1]
+        said["node"] = found[2] or said.get("node", "")
+    elif kind in ("syslog", "pdsh", "pod"):
+        said["node"] = found[1]

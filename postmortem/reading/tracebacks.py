@@ -1,0 +1,167 @@
+"""Tracebacks of Python in a log where several ranks speak at once: each voice has its own.
+
+Rule of this file: pure, bounded in voices, frames and lines. Of a chain of exceptions the one that tells most counts:
+one that a row of the table knows, else the last; of an exception that a loader's worker hands on, the worker's own.
+"""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from ..evidence import Failure, Place, Role, Source
+from .job_lines import classified, failure
+
+_MOST_FRAMES = 512
+_MOST_VOICES = 8192
+_FRAME = re.compile(r'\s+File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,200}))?')
+_RAISED = re.compile(r"([A-Za-z_][\w.]{0,200}?)(?:: (.{0,4000}))?$")
+_ORIGINAL = (
+    "Original Traceback (most recent call last):",
+    "The above exception was the direct cause",
+    "During handling of the above",
+)
+#: Exceptions of somebody who is being shut down, or of a launcher that repeats what a rank has said.
+_TEARDOWN = frozenset(
+    [
+        "KeyboardInterrupt",
+        "SystemExit",
+        "SignalException",
+        "ChildFailedError",
+        "CalledProcessError",
+        "ProcessExitedException",
+        "ProcessRaisedException",
+        "RayTaskError",
+        "RayActorError",
+        "ActorDiedError",
+        "WorkerCrashedError",
+        "GeneratorExit",
+        "TrainingFailedError",
+        "ActorUnavailableError",
+    ]
+)
+#: Exceptions that follow when another process has gone.
+_VICTIMS = frozenset(
+    [
+        "BrokenPipeError",
+        "ConnectionResetError",
+        "ConnectionRefusedError",
+        "ConnectionAbortedError",
+        "EOFError",
+        "DistNetworkError",
+        "DistStoreError",
+        "RendezvousConnectionError",
+        "RendezvousClosedError",
+    ]
+)
+
+
+#: A failure, and the voice that it is of.
+Voiced = tuple[str, Failure]
+
+
+class _Open(msgspec.Struct):
+    """A traceback that is being read, and the failures before it in its chain."""
+
+    rank: int | None
+    node: str
+    source: Source
+    frames: list[Place] = msgspec.field(default_factory=list)
+    ended: list[Failure] = msgspec.field(default_factory=list)
+    reading: bool = True
+    idle: int = 0
+
+
+class Tracebacks:
+    """Those of one file, fed line by line."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+
+    @property
+    def reading(self) -> bool:
+        """Whether some traceback needs the next lines."""
+        return bool(self._open)
+
+    def line(self, voice: str, text: str, rank: int | None, node: str, source: Source) -> Iterator[Voiced]:
+        """Take a line; gives what is complete by it, each with its voice."""
+        if text.startswith("Traceback (most recent call last)"):
+            self._begin(voice, rank, node, source)
+            return
+        yield from self._aged(voice)
+        current = self._open.get(voice)
+        if current is None:
+            return
+        if current.reading:
+            self._read(current, text, source)
+        elif text.startswith(_ORIGINAL):
+            # A worker's own traceback replaces the one of who waited for it; a chain goes on with another.
+            current.reading, current.frames = text.startswith("Original"), []
+            current.idle = 0
+        else:
+            current.idle += 1
+            if current.idle > 3:
+                del self._open[voice]
+                yield voice, _telling(current)
+
+    def _aged(self, voice: str) -> Iterator[Voiced]:
+        """Tracebacks of voices that have been silent for long."""
+        for other in [name for name, one in self._open.items() if name != voice and not one.reading]:
+            one = self._open[other]
+            one.idle += 1
+            if one.idle > 400:
+                del self._open[other]
+                yield other, _telling(one)
+
+    def _begin(self, voice: str, rank: int | None, node: str, source: Source) -> None:
+        current = self._open.get(voice)
+        if current is not None:
+            current.reading, current.frames, current.idle = True, [], 0
+        elif len(self._open) < _MOST_VOICES:
+            self._open[voice] = _Open(rank, node, source)
+
+    def _read(self, current: _Open, text: str, source: Source) -> None:
+        if found := _FRAME.match(text):
+            if len(current.frames) < _MOST_FRAMES:
+                current.frames.append(Place(found[1], int(found[2]), found[3] or ""))
+        elif text[:1] not in (" ", "\t") and (found := _RAISED.match(text)):
+            source = Source(current.source.kind, current.source.file, source.line, text[:400])
+            current.ended = [*current.ended[-20:], raised(found[1], found[2] or "", current, source)]
+            current.reading = False
+        elif text[:1] not in (" ", "\t"):
+            current.reading = False
+
+    def end(self) -> Iterator[Voiced]:
+        """What is left at the file's end."""
+        for voice, one in self._open.items():
+            if one.ended:
+                yield voice, _telling(one)
+        self._open.clear()
+
+
+def raised(kind: str, text: str, of: _Open, source: Source) -> Failure:
+    """An exception: by the table's row if one knows it, else its own."""
+    frames = tuple(reversed(of.frames))
+    row = classified(f"{kind}: {text}")
+    if row is not None and row[0].name not in ("timeout", "progress"):
+        made = failure(*row, of.rank, of.node, source, text)
+        return msgspec.structs.replace(made, type=kind, frames=frames)
+    role: Role = "own"
+    short = kind.rpartition(".")[2]
+    if row is not None:
+        role = "waiter"
+    elif short in _TEARDOWN:
+        role = "teardown"
+    elif short in _VICTIMS:
+        role = "victim"
+    return Failure(
+        rank=of.rank, node=of.node, source=source, role=role, name="exception", text=text, type=kind, frames=frames
+    )
+
+
+def _telling(one: _Open) -> Failure:
+    """Of a chain the failure that says most."""
+    if not one.ended:
+        return Failure(rank=one.rank, node=one.node, source=one.source, role="teardown", name="cut", text="")
+    known = [failed for failed in one.ended if failed.name != "exception"]
+    return known[0] if known else one.ended[-1]

@@ -1,0 +1,272 @@
+"""The rules, each with variations of its own: other launchers, versions, missing files, misleading first speakers."""
+
+import json
+
+import pytest
+
+from postmortem.deciding.decide import decide
+from postmortem.reading.files import read
+
+GLOO = "/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/"
+
+
+def verdict(folder, **files):
+    for name, text in files.items():
+        path = folder / name.replace("__", "/")
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(text) if isinstance(text, str) else path.write_bytes(text)
+    return decide(read([str(folder)], 1 << 30).statements)
+
+
+def traceback(rank, error, file="/app/train.py", line=10, function="step", prefix="[rank{}]: "):
+    head = prefix.format(rank)
+    place = f'  File "{file}", line {line}, in {function}'
+    lines = ["Traceback (most recent call last):", place, "    work()", error]
+    return "".join(f"{head}{one}\n" for one in lines)
+
+
+def closed(rank, peer="[10.0.0.1]:1234", **options):
+    return traceback(rank, f"RuntimeError: [{GLOO}pair.cc:561] Connection closed by peer {peer}.", line=30, **options)
+
+
+def timed_out(rank, seq=7, operation="ALLREDUCE", numel=10, group="0(default_pg)", numel_out=None):
+    out = numel if numel_out is None else numel_out
+    return (
+        f"[rank{rank}]:[E1206 18:44:12.7 ProcessGroupNCCL.cpp:632] [PG ID 0 PG GUID {group} Rank {rank}] "
+        "Watchdog caught collective operation timeout: "
+        f"WorkNCCL(SeqNum={seq}, OpType={operation}, NumelIn={numel}, NumelOut={out}, "
+        "Timeout(ms)=600000) ran for 600061 milliseconds before timing out.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "[rank{0}]: ",
+        "[default{0}]:[rank{0}]: ",
+        "{0}: ",
+        "[1,{0}]<stderr>:",
+        "[1,{0}]<stderr>:[rank{0}]: ",
+        "(RayTrainWorker pid=70{0}, ip=10.0.0.3) [rank{0}]: ",
+        "[pod/llm-worker-{0}/pytorch] [rank{0}]: ",
+        "2026-11-20T09:13:57.123456789Z stderr F [rank{0}]: ",
+        "\x1b[31m[rank{0}]: \x1b[0m",
+        "node-1: [rank{0}]: ",
+    ],
+)
+def test_an_exception_of_one_rank_is_named_whatever_the_launcher_puts_before_it(tmp_path, prefix):
+    log = closed(0, prefix=prefix) + traceback(2, "ValueError: bad label", prefix=prefix) + closed(1, prefix=prefix)
+    found = verdict(tmp_path, **{"job.log": log})
+    assert (found.kind, found.ranks, found.victims, found.line) == ("died", (2,), (0, 1), "/app/train.py:10 step")
+
+
+def test_records_of_a_log_driver_are_read(tmp_path):
+    lines = (closed(0) + traceback(2, "ValueError: bad label")).splitlines(keepends=True)
+    log = "".join(
+        json.dumps({"log": line, "stream": "stderr", "time": "2026-11-20T09:13:57Z"}) + "\n" for line in lines
+    )
+    assert verdict(tmp_path, **{"job.log": log}).ranks == (2,)
+
+
+def test_carriage_returns_and_bytes_that_are_no_utf_8_hide_nothing(tmp_path):
+    log = ("  3%|#   | 1/30\r" + traceback(2, "ValueError: bad l\xe4bel")).replace("\n", "\r\n").encode("latin-1")
+    assert verdict(tmp_path, **{"job.log": log}).ranks == (2,)
+
+
+def test_interleaved_tracebacks_keep_apart(tmp_path):
+    one, other = closed(0).splitlines(), traceback(3, "KeyError: 'x'", line=44).splitlines()
+    log = "\n".join(line for pair in zip(one, other, strict=True) for line in pair) + "\n"
+    found = verdict(tmp_path, **{"job.log": log})
+    assert (found.ranks, found.line) == ((3,), "/app/train.py:44 step")
+
+
+def test_the_same_exception_at_all_ranks_accuses_nobody(tmp_path):
+    log = "".join(traceback(rank, f"RuntimeError: no file /data/{rank}") for rank in range(4))
+    found = verdict(tmp_path, **{"job.log": log})
+    assert (found.kind, found.ranks, found.victims) == ("died", (), (0, 1, 2, 3))
+
+
+def test_two_different_exceptions_are_both_named_and_unsure(tmp_path):
+    log = traceback(1, "ValueError: a") + traceback(2, "KeyError: 'b'") + closed(0)
+    found = verdict(tmp_path, **{"job.log": log})
+    assert (found.ranks, found.sure) == ((1, 2), "unsure")
+
+
+@pytest.mark.parametrize("reason", ["TIME LIMIT", "PREEMPTION", "NODE FAILURE"])
+def test_ended_by_slurm_accuses_nobody_though_ranks_fail_afterwards(tmp_path, reason):
+    log = f"slurmstepd: error: *** JOB 4711 ON node-3 CANCELLED AT 2026-11-20T09:00:00 DUE TO {reason} ***\n"
+    log += (
+        closed(0)
+        + traceback(1, "KeyboardInterrupt")
+        + traceback(2, "RuntimeError: DataLoader worker (pid 9) is killed by signal: Terminated. ")
+    )
+    found = verdict(tmp_path, **{"job.log": log})
+    assert (found.kind, found.ranks) == ("died", ())
+    assert found.nodes == (("node-3",) if reason == "NODE FAILURE" else ())
+
+
+def test_a_failure_before_the_time_limit_is_still_the_cause(tmp_path):
+    log = (
+        traceback(1, "ValueError: a")
+        + "slurmstepd: error: *** JOB 4711 ON n CANCELLED AT 2026-11-20T09:00:00 DUE TO TIME LIMIT ***\n"
+    )
+    assert verdict(tmp_path, **{"job.log": log}).ranks == (1,)
+
+
+def test_a_rank_without_a_timeout_is_late_whoever_speaks_first(tmp_path):
+    log = "[rank3]: step 12\n" + "".join(timed_out(rank) for rank in (2, 0, 1))
+    found = verdict(tmp_path, **{"job.log": log})
+    assert (found.kind, found.ranks, found.victims, found.seq) == ("hang", (3,), (0, 1, 2), 7)
+
+
+def test_a_sub_group_whose_members_nobody_tells_accuses_nobody(tmp_path):
+    log = "".join(f"[rank{rank}]: step 12\n" for rank in range(8)) + "".join(
+        timed_out(rank, group="3(tp)") for rank in (0, 1, 2)
+    )
+    found = verdict(tmp_path, **{"job.log": log})
+    assert (found.kind, found.ranks, found.group) == ("hang", (), "tp")
+
+
+def test_three_silent_ranks_are_too_many_to_accuse(tmp_path):
+    log = "".join(f"[rank{rank}]: step 12\n" for rank in range(8)) + "".join(timed_out(rank) for rank in range(5))
+    assert verdict(tmp_path, **{"job.log": log}).ranks == ()
+
+
+def test_a_timeout_in_another_operation_of_the_same_number_is_a_mismatch(tmp_path):
+    log = "".join(timed_out(rank) for rank in range(3)) + timed_out(3, operation="ALLGATHER")
+    found = verdict(tmp_path, **{"job.log": log})
+    assert (found.kind, found.ranks, found.seq) == ("collective_mismatch", (3,), 7)
+
+
+def table(*rows, root):
+    def row(rank, code):
+        return (
+            f"[0]:\n  time      : 2026-11-26_12:12:57\n  host      : n1\n  rank      : {rank} (local_rank: {rank})\n"
+            f"  exitcode  : {code} (pid: 5{rank})\n  error_file: <N/A>\n"
+        )
+
+    return (
+        "Failures:\n"
+        + "".join(row(*one) for one in rows)
+        + "Root Cause (first observed failure):\n"
+        + row(*root)
+        + "=====\n"
+    )
+
+
+def test_a_rank_that_ended_with_0_is_in_no_table_and_left_early(tmp_path):
+    log = "[rank2]: done\n" + closed(0) + closed(1) + closed(3) + table((1, 1), (3, 1), root=(0, 1))
+    found = verdict(tmp_path, **{"job.log": log})
+    assert (found.kind, found.ranks, found.victims) == ("died", (2,), (0, 1, 3))
+    assert "exit code 0" in found.cause
+
+
+def test_a_hole_in_the_table_of_a_node_is_a_rank_that_ended_with_0(tmp_path):
+    log = closed(0) + closed(1) + closed(3) + table((1, 1), (3, 1), root=(0, 1))
+    assert verdict(tmp_path, **{"job.log": log}).ranks == (2,)
+
+
+def test_a_killed_rank_is_named_and_not_the_root_cause_of_the_table(tmp_path):
+    log = closed(0) + closed(1) + table((2, -9), (1, 1), root=(0, 1))
+    found = verdict(tmp_path, **{"job.log": log})
+    assert (found.kind, found.ranks, found.victims) == ("died", (2,), (0, 1))
+
+
+def test_what_the_agent_killed_itself_is_no_cause(tmp_path):
+    log = (
+        closed(0) + "W1126 Unable to shutdown process 52 via Signals.SIGTERM, forcefully exiting via Signals.SIGKILL\n"
+    )
+    found = verdict(tmp_path, **{"job.log": log + table((2, -9), root=(0, 1))})
+    assert 2 not in found.ranks
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "word"),
+    [
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity",
+            "died",
+            "device memory",
+        ),
+        (
+            "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20 MiB. GPU 0 has a total capacty",
+            "died",
+            "device memory",
+        ),
+        (
+            "RuntimeError: [enforce fail] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes",
+            "died",
+            "host memory",
+        ),
+        ("OSError: [Errno 28] No space left on device", "died", "disk"),
+        ("RuntimeError: [enforce fail at inline_container.cc:603] . unexpected pos 64 vs 0", "died", "disk"),
+        ("RuntimeError: DataLoader worker (pid 99) is killed by signal: Bus error. It is possible", "died", "worker"),
+        ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "device_fault", "device"),
+        ("RuntimeError: CUDA error: device-side assert triggered", "died", "noticed"),
+    ],
+)
+def test_each_cause_is_known_by_its_line(tmp_path, error, kind, word):
+    found = verdict(tmp_path, **{"job.log": closed(0) + traceback(1, error) + closed(2)})
+    assert (found.kind, found.ranks) == (kind, (1,))
+    assert word in found.cause
+
+
+def test_the_line_of_a_loader_s_exception_is_the_worker_s(tmp_path):
+    log = traceback(1, "KeyError: Caught KeyError in DataLoader worker process 0.")
+    log += "[rank1]: Original Traceback (most recent call last):\n"
+    log += '[rank1]:   File "/app/data.py", line 54, in __getitem__\n'
+    log += "[rank1]:     return self.x[i]\n[rank1]: KeyError: 'image'\n"
+    found = verdict(tmp_path, **{"job.log": log + closed(0)})
+    assert (found.ranks, found.line) == ((1,), "/app/data.py:54 __getitem__")
+
+
+def test_an_error_file_names_its_rank(tmp_path):
+    message = {
+        "message": "ValueError: bad",
+        "extraInfo": {"py_callstack": '  File "/app/t.py", line 3, in go\n', "timestamp": "1"},
+    }
+    found = verdict(
+        tmp_path, **{"error_rank2.json": json.dumps({"message": message}), "job.log": closed(0) + closed(1)}
+    )
+    assert (found.ranks, found.line) == ((2,), "/app/t.py:3 go")
+
+
+def test_a_file_that_says_nothing_gives_no_verdict(tmp_path):
+    assert verdict(tmp_path, **{"job.log": "step 1\nstep 2\n", "notes.md": traceback(1, "ValueError: a")}) is None
+
+
+def test_the_chain_of_names_ends_at_the_first(tmp_path):
+    ports = {str(rank): [f"10.0.0.1:{4000 + rank}"] for rank in range(4)}
+
+    def peer(rank):
+        port = 4000 + rank
+        return f"[10.0.0.1]:{(port & 255) << 8 | port >> 8}"
+
+    log = closed(0, peer(1)) + closed(1, peer(2)) + closed(3, peer(2))
+    found = verdict(tmp_path, **{"job.log": log, "ports.json": json.dumps(ports)})
+    assert (found.kind, found.ranks, found.victims) == ("died", (2,), (0, 1, 3))
+
+
+def test_a_circle_of_names_accuses_nobody(tmp_path):
+    ports = {"0": ["10.0.0.1:257"], "1": ["10.0.0.1:514"]}
+    log = closed(0, "[10.0.0.1]:514") + closed(1, "[10.0.0.1]:257")
+    assert verdict(tmp_path, **{"job.log": log, "ports.json": json.dumps(ports)}).ranks == ()
+
+
+def test_ranks_4095_of_4096_that_wait_name_the_last(tmp_path):
+    log = "[rank1777]: step 1\n" + "".join(timed_out(rank) for rank in range(4096) if rank != 1777)
+    assert verdict(tmp_path, **{"job.log": log}).ranks == (1777,)
+
+
+def test_the_rank_that_gloo_aborts_for_a_size_is_a_victim_though_others_name_it(tmp_path):
+    ports = {"1": ["10.0.0.1:257"]}
+    abort = f"terminate called\n  what():  [enforce fail at {GLOO}pair.cc:464] op.preamble.length <= op.nbytes. "
+    log = (
+        abort
+        + "240 vs 236. Received data size doesn't match expected size.\n"
+        + closed(0, "[10.0.0.1]:257")
+        + closed(2)
+    )
+    files = {"job.log": log, "ports.json": json.dumps(ports), "exits.json": json.dumps({"0": 1, "1": -6, "2": 1})}
+    found = verdict(tmp_path, **files)
+    assert (found.kind, found.ranks) == ("collective_mismatch", ())
