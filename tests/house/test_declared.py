@@ -118,8 +118,8 @@ def test_paths_named_in_pages_exist(page: Path) -> None:
 def test_modules_started_by_name_exist() -> None:
     """What a page or the Makefile starts by `python -m` is there."""
     started = words(
-        r"-m ((?:paceline|annotator|archive|collectors|streams|forecaster|control|ui|importers|postmortem|simulator|trials"
-        r"|experiments)[a-z_.]*)",
+        r"-m ((?:paceline|annotator|archive|collectors|streams|forecaster|control|ui|importers|postmortem|simulator"
+        r"|trials|experiments)[a-z_.]*)",
         [ROOT / "Makefile", *PAGES],
     )
     files = {name: ROOT / name.replace(".", "/") for name in started}
