@@ -63,7 +63,7 @@ assert home.is_relative_to(sys.prefix), f"not the installed one: {home}"
 names = {file.parts[0] for file in installed_files("paceline")} - {".."}
 assert {name for name in names if not name.endswith(".dist-info")} == {"paceline"}, f"more than one name: {names}"
 services = sorted(folder.name for folder in (home / "_services").iterdir() if folder.is_dir() and folder.name != "__pycache__")
-assert len(services) == 10, services
+assert len(services) == 11, services
 here = {f"_services/{service}/{name}" for service in services for name in files(checkout / service)}
 assert files(home) == files(checkout / "paceline") | here, files(home) ^ (files(checkout / "paceline") | here)
 for installed, source in [(home, checkout / "paceline"), *((home / "_services" / name, checkout / name) for name in services)]:

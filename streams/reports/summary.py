@@ -68,7 +68,7 @@ class JobSummary:
     wait_s: dict[int, float] = field(default_factory=dict)
     world_size: int | None = None
     exit_status: int | None = None
-    #: Whether a probe in its processes told of it: it sees every collective of torch.distributed, and no trace does.
+    #: Whether a sidecar described it: a probe in its ranks sees every collective of torch.distributed, a trace may not.
     probed: bool = False
     probe_costs: dict[str, ProbeCost] = field(default_factory=dict)
     findings: dict[str, Finding] = field(default_factory=dict)
@@ -125,7 +125,6 @@ class JobSummary:
         """Count one message of phases in."""
         if not self.coverage.admit(message.producer, message.sequence):
             return
-        self.probed = self.probed or isinstance(message, StepTimings)
         first_s, last_s = self.told_s or (message.t0_s, message.t0_s)
         self.told_s = min(first_s, message.t0_s), max(last_s, message.t0_s)
         who = self._speakers.hear(message, _EVERY)[1]
@@ -179,6 +178,7 @@ class JobSummary:
 
     def add_description(self, event: JobDescribed) -> None:
         """Take in what a node says of the job."""
+        self.probed = True
         self.world_size = event.world_size
         self.exit_status = event.exit_status if event.exit_status is not None else self.exit_status
         if event.probe_cost is not None:

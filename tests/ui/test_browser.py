@@ -66,7 +66,7 @@ def test_a_finding_appears_live_and_a_lost_broker_is_told(tab, own_broker, serve
     """From nothing to a job to a finding to no broker, in one tab that is never reloaded."""
     _, url = serve(own_broker.address)
     tab.goto(url)
-    shows(tab, "paceline run")
+    shows(tab, re.compile("^paceline run --brokers"))
     tab.evaluate("window.neverReloaded = true")
 
     now_s = time.time()
@@ -240,6 +240,6 @@ def test_sigterm_ends_the_page_with_status_0(tab, own_broker, serve):
     """A clean stop, also with a tab open."""
     process, url = serve(own_broker.address)
     tab.goto(url)
-    shows(tab, "paceline run")
+    shows(tab, re.compile("^paceline run --brokers"))
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 0
