@@ -122,7 +122,7 @@ def test_it_ends_by_itself_after_the_given_time(broker: BrokerSettings):
 
 def test_ctrl_c_ends_it_without_a_trace(start: Start):
     """Status 130 and not a word more."""
-    process = start(CLEAN)
+    process = start(CLEAN, "--job", uuid.uuid4().hex)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate()
     assert (process.returncode, output, errors) == (130, "", "")
@@ -142,7 +142,7 @@ def test_in_the_background_it_leaves_ctrl_c_to_others_and_ends_at_sigterm(start:
 
 def test_it_ends_when_its_reader_has_gone(start: Start):
     """`paceline tail … | head -1` does not wait for one more event."""
-    process = start(CLEAN)
+    process = start(CLEAN, "--job", uuid.uuid4().hex)
     process.stdout.close()
     assert process.wait() == 0
     assert process.stderr.read() == ""
@@ -152,14 +152,15 @@ def test_what_is_no_json_is_skipped_and_said(start: Start, broker: BrokerSetting
     """Noise on the topic stays off standard output."""
     producer = clients.producer(broker, "test")
     for number, value in enumerate((b"\xff\x00 noise", b"[1]", b"[" * 100_000, b'{"later":"field"}')):
-        # A topic that no other test writes to; it is compacted, so each has a key of its own.
+        # The topic is compacted, so each has a key of its own; other tests may write to it.
         producer.send(topics.THRESHOLD.name, key=b"%d" % number, value=value).get(PATIENCE_S)
     producer.close()
     process = start("threshold", "--from-beginning")
     assert ["skipped" in process.stderr.readline() for _ in range(3)] == [True] * 3
-    assert process.stdout.readline() == '{"later":"field"}\n'
+    while process.stdout.readline() != '{"later":"field"}\n':
+        assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    assert process.communicate() == ("", "")
+    assert process.communicate()[1] == ""
 
 
 def test_columns_of_raw_numbers_are_lists(start: Start, broker: BrokerSettings):
