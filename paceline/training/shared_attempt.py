@@ -22,9 +22,11 @@ from paceline.training.attempt_note import AttemptNote, Word, read_word
 KEY = "paceline/attempt"
 #: How long a rank watches for rank 0's word.
 PATIENCE_S = 10.0
-#: How often it looks, and how often rank 0 renews its word: at first, and for those that join late.
+#: How often rank 0 renews its word: at first, and for those that join late.
 EVERY_S, FIRST_S = 0.2, 10.0
 LATER_EVERY_S, LATER_S = 1.0, 300.0
+#: Others wait twice as long after each look, so that thousands of ranks ask one store a few times each.
+MOST_WAIT_S = 2.0
 #: How long the end waits for a question that is under way.
 STOP_S = 0.5
 
@@ -75,7 +77,7 @@ class SharedAttempt:
         self._lock = threading.Lock()
         self._number: int | None = None
         self._turns = 0
-        self._watched, self._held_before = False, None
+        self._held_before: bytes | None = None
         self._over = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="paceline-attempt", daemon=True)
@@ -105,6 +107,12 @@ class SharedAttempt:
         self._listen()
         return not self.known()
 
+    def wait_s(self) -> float:
+        """How long to wait for the next turn."""
+        if self._rank == 0:
+            return EVERY_S if self._age_s() < FIRST_S else LATER_EVERY_S
+        return min(EVERY_S * 2 ** (self._turns - 1), MOST_WAIT_S)
+
     def _speak(self) -> None:
         if self._number is None:
             before = (read_word(self._held()), self._note.read())
@@ -116,12 +124,13 @@ class SharedAttempt:
             self._note.write(word)
 
     def _listen(self) -> None:
+        self._turns += 1
         held = self._held()
         word = read_word(held)
-        if self._watched and held != self._held_before and word is not None:
+        if self._turns > 1 and held != self._held_before and word is not None:
             self._settle(word.attempt)
             self._note.write(word)
-        self._watched, self._held_before = True, held
+        self._held_before = held
 
     def _held(self) -> Any:
         return self._store.get(KEY) if self._store.check([KEY]) else None
@@ -138,6 +147,6 @@ class SharedAttempt:
     def _run(self) -> None:
         with contextlib.suppress(Exception):  # Whatever a store raises whose other end has gone.
             while self.turn():
-                if self._stopping.wait(EVERY_S if self._age_s() < FIRST_S else LATER_EVERY_S):
+                if self._stopping.wait(self.wait_s()):
                     break
         self._over, self._store = True, None

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from paceline.training.attempt_note import AttemptNote, Word, read_word
-from paceline.training.shared_attempt import EVERY_S, KEY, LATER_S, PATIENCE_S, SharedAttempt, chosen, store_of
+from paceline.training.shared_attempt import (
+    EVERY_S,
+    KEY,
+    LATER_S,
+    MOST_WAIT_S,
+    PATIENCE_S,
+    SharedAttempt,
+    chosen,
+    store_of,
+)
 
 
 class Store:
@@ -131,10 +140,28 @@ def test_the_word_of_a_run_that_has_ended_is_not_taken() -> None:
     assert not run.ranks[1].known()
     assert run.agreed() == [5, 5]
     alone = Run(Store(Word(4, "gone-0", 30).text().encode()), [0, 2])
+    looks = 1
     while alone.ranks[1].turn():
-        alone.clock.now_s += EVERY_S
-    assert alone.clock.now_s >= PATIENCE_S
+        alone.clock.now_s += alone.ranks[1].wait_s()
+        looks += 1
+    assert PATIENCE_S <= alone.clock.now_s <= PATIENCE_S + MOST_WAIT_S
+    assert looks < 10
     assert alone.ranks[1].number() == 2
+
+
+def test_rank_0_is_heard_by_all_within_their_first_looks() -> None:
+    """As each waits on a thread of its own: whoever begins first, by whatever part of a second."""
+    for begins_s in (0.0, 0.05, 0.19, 0.5, 3.0):
+        store, clock = Store(), Clock()
+        ranks = [SharedAttempt(store, rank, 3 * (not rank), f"run-{rank}", NOTE, clock=clock) for rank in (0, 1)]
+        due = {0: begins_s, 1: 0.0}
+        while not ranks[1].known():
+            rank = min(due, key=lambda one: due[one])
+            clock.now_s = due[rank]
+            ranks[rank].turn()
+            due[rank] += ranks[rank].wait_s()
+        assert ranks[1].number() == 3
+        assert clock.now_s < begins_s + 2 * MOST_WAIT_S + EVERY_S
 
 
 def test_who_joins_late_hears_it_as_well() -> None:
