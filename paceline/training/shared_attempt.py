@@ -111,7 +111,7 @@ class SharedAttempt:
         """How long to wait for the next turn."""
         if self._rank == 0:
             return EVERY_S if self._age_s() < FIRST_S else LATER_EVERY_S
-        return min(EVERY_S * 2 ** (self._turns - 1), MOST_WAIT_S)
+        return min(EVERY_S * 2.0 ** (self._turns - 1), MOST_WAIT_S)
 
     def _speak(self) -> None:
         if self._number is None:

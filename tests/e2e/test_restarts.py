@@ -104,7 +104,7 @@ def test_an_attempt_begins_with_each_restart(tmp_path: Path) -> None:
 
 def test_nodes_whose_agents_count_apart_are_one_attempt(tmp_path: Path, free_port: Callable[[], int]) -> None:
     """Two agents, of which one counts a restart of its rank and the other does not: both name the same attempt."""
-    port, agents = free_port(), []
+    port, started = free_port(), list[subprocess.Popen[bytes]]()
     for node in ("a", "b"):
         kept, told = tmp_path / f"{node}.jsonl", tmp_path / f"{node}.log"
         run = [*PACELINE, "run", "--no-panel", "--job", "apart", "--record", str(kept), "--", *TORCHRUN[:3]]
@@ -114,13 +114,13 @@ def test_nodes_whose_agents_count_apart_are_one_attempt(tmp_path: Path, free_por
         own = {"PACELINE_NODE": node, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
         environ = {**os.environ, "OMP_NUM_THREADS": "1", **own}
         with told.open("wb") as log:
-            agents.append(subprocess.Popen([*run, *agent, *meet], env=environ, stderr=log, stdout=log))
+            started.append(subprocess.Popen([*run, *agent, *meet], env=environ, stderr=log, stdout=log))
     try:
-        statuses = [agent.wait(500) for agent in agents]
+        statuses = [one.wait(500) for one in started]
     finally:
-        for agent in agents:
-            agent.kill()
-            agent.wait()
+        for one in started:
+            one.kill()
+            one.wait()
     assert statuses == [0, 0], [(tmp_path / f"{node}.log").read_text()[-3000:] for node in ("a", "b")]
     described: dict[str, set[tuple[int, int]]] = {}
     for node in ("a", "b"):

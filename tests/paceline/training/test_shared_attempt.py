@@ -252,3 +252,15 @@ def test_prefixes_of_an_agents_store_are_taken_off() -> None:
     prefixed = SimpleNamespace(underlying_store=SimpleNamespace(underlying_store=base))
     assert store_of(distributed(lambda: prefixed), AGENTS) is base
     assert store_of(distributed(lambda: prefixed), AGENTS | {"TORCHELASTIC_USE_AGENT_STORE": "False"}) is prefixed
+
+
+@pytest.mark.e2e
+@pytest.mark.xdist_group("pytorch")
+@pytest.mark.parametrize("kind", ["HashStore", "FileStore", "TCPStore"])
+def test_pytorchs_own_stores_hold_the_word(kind: str, tmp_path: Path) -> None:
+    """For one run after another."""
+    c10d = pytest.importorskip("torch.distributed")
+    arguments = {"FileStore": (str(tmp_path / "store"), 2), "TCPStore": ("127.0.0.1", 0, None, True)}
+    store = c10d.PrefixStore("default_pg", getattr(c10d, kind)(*arguments.get(kind, ())))
+    runs = [Run(store, [2, 0], name) for name in ("first", "second")]
+    assert [run.agreed() for run in runs] == [[2, 2], [3, 3]]
