@@ -3,12 +3,14 @@
 Rule of this file: whatever cannot be read is None with a reason. Time is an argument, and so are /proc and /sys.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from paceline.cpu_quota import Quota, quota_of, throttled_ratio
 from paceline.events import NetworkErrors
 from paceline.gpu.limits import possible
 from paceline.gpu.queries import UnanswerableError
@@ -31,6 +33,7 @@ REASONS = {
     "pressure_memory_ratio": "the kernel has no PSI, or has it off (psi=1 turns it on)",
     "pressure_io_ratio": "the kernel has no PSI, or has it off (psi=1 turns it on)",
     "tcp_retransmits": "/proc/net/snmp cannot be read",
+    "cpu_throttled_ratio": "needs two samples of a group whose kernel counts periods (cpu.stat)",
 }
 
 
@@ -44,6 +47,7 @@ class Host:
         self._rates: dict[tuple[str, str], Rate] = {}
         self._reasons: dict[str, str] = {}
         self._rapl = Rapl(sys)
+        self._quota: Quota | None = None
 
     def sample(self, now_s: float) -> HostRow:
         """One row at ``now_s``, seconds of a monotonic clock."""
@@ -57,6 +61,7 @@ class Host:
         self._read(row, ("disk_read_bytes_per_s", "disk_write_bytes_per_s"), lambda: self._disks(now_s))
         self._read(row, ("network_rx_bytes_per_s", "network_tx_bytes_per_s"), lambda: self._network(now_s))
         self._read(row, ("cpu_energy_j", "dram_energy_j"), self._energy)
+        self._read(row, ("cpu_quota_count", "cpu_throttled_ratio"), self._limited)
         for kind in ("cpu", "memory", "io"):
             row[f"pressure_{kind}_ratio"] = pressure(self._proc / "pressure" / kind)
         row["tcp_retransmits"] = tcp_retransmits(self._proc / "net" / "snmp")
@@ -86,6 +91,12 @@ class Host:
         why = {"cpu_energy_j": told.why_cpu, "dram_energy_j": told.why_dram}
         self._reasons |= {column: reason for column, reason in why.items() if reason}
         return told.cpu, told.dram
+
+    def _limited(self) -> tuple[Any, ...]:
+        before, self._quota = self._quota, quota_of(os.getpid(), self._proc)
+        if self._quota is None:
+            raise UnanswerableError("no control group around the collector has a CPU quota")
+        return self._quota.cpus, throttled_ratio(before, self._quota)
 
     def _disks(self, now_s: float) -> tuple[Any, ...]:
         counters = psutil.disk_io_counters(perdisk=True)

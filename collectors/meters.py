@@ -32,6 +32,7 @@ _BASE = {
     "_mhz": ("_hertz", 1e6),
     "_w": ("_watts", 1.0),
     "_j": ("_joules", 1.0),
+    "_count": ("", 1.0),  # Of histograms alone, to Prometheus.
 }
 #: What each column of a GPU is.
 _DEVICE_HELP = {
@@ -85,6 +86,8 @@ _HOST_HELP = {
     "tcp_retransmits": "TCP segments that were sent again.",
     "cpu_energy_j": "Energy that the processors took since the collector began (RAPL, all packages).",
     "dram_energy_j": "Energy that the memory took since the collector began (RAPL).",
+    "cpu_quota_count": "Processors that the control groups around the collector allow.",
+    "cpu_throttled_ratio": "Share of the quota's periods in which the group was stopped for having used it up.",
 }
 #: Columns that only count up.
 _COUNTERS = frozenset(

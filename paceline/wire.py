@@ -37,7 +37,7 @@ def sample_columns(event: type[msgspec.Struct]) -> tuple[str, ...]:
 #: Columns of node samples that came later: empty from an older producer.
 LATER_COLUMNS = (
     *("nvlink_crc_errors", "nvlink_errors", "nvlink_rated_bytes_per_s"),
-    *("cpu_energy_j", "dram_energy_j"),
+    *("cpu_energy_j", "dram_energy_j", "cpu_quota_count", "cpu_throttled_ratio"),
 )
 
 

@@ -30,4 +30,4 @@ for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27
 done
 # What the sidecar complained of stays; silence leaves nothing.
 [ -s "$socket.log" ] || rm -f "$socket.log"
-rm -f "$socket.pid" "$socket.lock" "$socket"
+rm -f "$socket.pid" "$socket.lock" "$socket.attempt" "$socket"

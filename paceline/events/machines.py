@@ -163,8 +163,10 @@ class HostSamples(Accounted, frozen=True, kw_only=True):
     """A node's host x samples: one entry a row in every column. Key: node.
 
     ``cpu_ratio_per_core`` is rows x cores. ``pressure_*`` are PSI's ``some avg10`` as ratios. ``cpu_energy_j`` and
-    ``dram_energy_j`` count the joules of all processors' packages and of the memory since the producer began; an older
-    producer leaves them out: they are empty then.
+    ``dram_energy_j`` count the joules of all processors' packages and of the memory since the producer began.
+    ``cpu_quota_count`` is how many processors the tightest control group around the collector may use, and
+    ``cpu_throttled_ratio`` in what share of its periods since the row before it was stopped for having used them up:
+    those of the jobs that share its container. An older producer leaves these four out: they are empty then.
     """
 
     node: str
@@ -190,3 +192,5 @@ class HostSamples(Accounted, frozen=True, kw_only=True):
     not_measured: dict[str, str] = {}
     cpu_energy_j: list[Number | None] = []
     dram_energy_j: list[Number | None] = []
+    cpu_quota_count: list[Number | None] = []
+    cpu_throttled_ratio: list[Number | None] = []

@@ -46,7 +46,7 @@ LIMITS: dict[str, Limit] = {
             *("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio"),
             *("DCGM_FI_DEV_FB_USED_PERCENT", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_SM_OCCUPANCY"),
             *("cpu_ratio", "cpu_steal_ratio"),
-            *("pressure_cpu_ratio", "pressure_memory_ratio", "pressure_io_ratio"),
+            *("pressure_cpu_ratio", "pressure_memory_ratio", "pressure_io_ratio", "cpu_throttled_ratio"),
         ),
         RATIO,
     ),
@@ -100,6 +100,7 @@ LIMITS: dict[str, Limit] = {
     "xid": Limit(0.0, 999.0, "XID"),
     "tcp_retransmits": Limit(0.0, 1e15, "count"),
     "load1": Limit(0.0, 1e6, "tasks"),
+    "cpu_quota_count": Limit(1e-3, 2.0**20, "count"),
 }
 _ANY = Limit(0.0, math.nextafter(FP64_BLANK, 0.0), "")
 

@@ -23,6 +23,7 @@ from paceline.settings import PROBE_BUDGET, TOTAL_STEPS, SettingError
 from paceline.training import marks
 from paceline.training.accelerator import accelerator_of
 from paceline.training.alternation import Alternation, Plan
+from paceline.training.attempt_note import AttemptNote
 from paceline.training.balance_link import BalanceLink
 from paceline.training.device_clock import DeviceClock
 from paceline.training.links import TcpLinks
@@ -30,6 +31,7 @@ from paceline.training.messages import MEASURE_VARIABLE, SOCKET_VARIABLE, Hello,
 from paceline.training.overhead_windows import OverheadWindows
 from paceline.training.probe import MOST, Probe
 from paceline.training.sampling import Sampling
+from paceline.training.shared_attempt import SharedAttempt, store_of
 from paceline.training.shipping import Shipping
 from paceline.training.tracking import Tracking, tracking_of
 from paceline.training.versions import versions_of
@@ -52,6 +54,9 @@ class Session:
         self._shipping: Shipping | None = None
         #: What tells of the script's runs at experiment trackers: on rank 0, where somebody asked for it.
         self._tracking: Tracking | None = None
+        self._token = os.urandom(8).hex()
+        #: The attempt as the ranks of the run have agreed on it, where their launcher may give them different ones.
+        self._attempt: SharedAttempt | None = None
         self._ended = False
         self._exit_registered = False
         probe.begin, probe.device_found = self.step_begins, self._device_found
@@ -80,8 +85,16 @@ class Session:
         self.probe.most, self.probe.idle = MOST, False
         ports = {int(port)} if (port := os.environ.get("MASTER_PORT", "")).isdigit() else set()
         links = TcpLinks(ports)
+        self._agree(path)
         self._shipping = Shipping(
-            self.probe, path, self._hello, links, self._known, balance=self.balance, patience_s=self.patience_s
+            self.probe,
+            path,
+            self._hello,
+            links,
+            self._known,
+            self._attempt_known,
+            balance=self.balance,
+            patience_s=self.patience_s,
         )
         self.probe.use_host()
         plans = self._plans(self._shipping, budget)
@@ -92,6 +105,21 @@ class Session:
         if self.probe.collected not in gc.callbacks:
             gc.callbacks.append(self.probe.collected)
         self._end_at_exit()
+
+    def _agree(self, path: str) -> None:
+        """Ask the other ranks for the attempt of this run; a process that joins again goes on from its own."""
+        distributed, own = self._joined(), self._attempt_number()
+        store = store_of(distributed, os.environ)
+        if store is not None:
+            speaker, note = f"{os.getpid()}-{self._token}", AttemptNote(path, job_of(os.environ))
+            self._attempt = SharedAttempt(store, distributed.get_rank(), own, speaker, note)
+            self._attempt.start()
+
+    def _attempt_number(self) -> int:
+        return attempt_of(os.environ) if self._attempt is None else self._attempt.number()
+
+    def _attempt_known(self) -> bool:
+        return self._attempt is None or self._attempt.known()
 
     def _track(self) -> None:
         distributed, place = self._joined(), launched(os.environ)
@@ -131,6 +159,8 @@ class Session:
             tracking.finish()
         if shipping is not None:
             shipping.finish()
+            if self._attempt is not None:
+                self._attempt.stop()
             self.probe.alternation = None
             self.probe.go_on()
 
@@ -210,6 +240,8 @@ class Session:
     def _forked(self) -> None:
         """Nothing of the parent's is the child's, which dies where it frees an event, or a model's process group."""
         shipping, self._shipping, self._exit_registered = self._shipping, None, False
+        _keep(self._attempt)  # A store's lock may be held by a thread that the child does not have.
+        self._attempt = None
         probe, clock = self.probe, shipping.clock if shipping is not None else None
         _keep((probe.ring, probe.clock, clock, probe.reducer, probe.in_forward))
         if self._tracking is not None:
@@ -235,7 +267,7 @@ class Session:
             backend=str(distributed.get_backend()) if distributed else "none",
             framework=framework,
             job=job_of(environ),
-            attempt=attempt_of(environ),
+            attempt=self._attempt_number(),
             started_s=time.time(),
             batch_size=self.probe.batch_size,
             labels=labels_of(environ),

@@ -71,6 +71,7 @@ class Shipping:
         hello: Callable[[], Hello],
         links: TcpLinks,
         known: Callable[[], object] = lambda: None,
+        ready: Callable[[], bool] = lambda: True,
         *,
         balance: BalanceLink | None = None,
         patience_s: float = 0.0,
@@ -81,6 +82,8 @@ class Shipping:
         self._links = links
         #: What is known of this rank, which may become more; what it was when the last hello was said; hellos so far.
         self._known = known
+        #: Whether the first hello can be said: what it says never changes is known.
+        self._ready = ready
         self._told: object = None
         self._hellos = 0
         self._balance = balance or BalanceLink()
@@ -211,6 +214,8 @@ class Shipping:
         if not self._greeted:
             unknown = self._probe.device is None or self._probe.captures.graphs  # which must not be asked what it is
             if unknown and time.monotonic() < self._hello_at:
+                return False
+            if not (self._stopping or self._ready()):
                 return False
             self._greeted = True
             self._greet()

@@ -26,7 +26,7 @@ from .energy import Meters, WindowEnergy, part_before
 LENGTHS_S = (10.0, 60.0)
 #: GPUs a node may have; more subjects than this are not believed.
 MOST_SUBJECTS = 256
-_LAYOUT = 5
+_LAYOUT = 6
 
 #: The columns whose mean and maximum say something.
 DEVICE_MEASURES = (
@@ -72,6 +72,8 @@ HOST_MEASURES = (
     "network_rx_bytes_per_s",
     "network_tx_bytes_per_s",
     "tcp_retransmits",
+    "cpu_quota_count",
+    "cpu_throttled_ratio",
 )
 #: The power of all of a host's processors, or of its memory, stays below this.
 HOST_LIMIT_W = 20_000.0
@@ -289,7 +291,7 @@ class HostWindows(SampleWindows):
             return []
         windows = []
         untold = [None] * len(event.time_s)
-        rows = _rows(*(getattr(event, name) for name in HOST_MEASURES))
+        rows = _rows(*(getattr(event, name) or untold for name in HOST_MEASURES))
         counters = (getattr(event, name) or untold for name in HOST_COUNTERS)
         for time_s, row, *counted in zip(event.time_s, rows, *counters, strict=True):
             at_s = event.t0_s + time_s

@@ -1,3 +1,9 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import psutil
 import pytest
 
@@ -101,3 +107,79 @@ def test_a_disk_that_comes_later_makes_no_spike(tree, monkeypatch):
 
     assert physical(tree / "sys" / "block")
     assert rates == [None, 0.0, 0.0]
+
+
+def limited(tree, limit, periods=0, throttled=0):
+    """The tree of a kernel with version 2 of control groups, in which this process has the quota ``limit``."""
+    for name, text in {
+        "proc/self/mounts": f"cgroup2 {tree}/v2 cgroup2 rw 0 0\n",
+        f"proc/{os.getpid()}/cgroup": "0::/pod\n",
+        "v2/pod/cpu.max": f"{limit} 100000\n",
+        "v2/pod/cpu.stat": f"nr_periods {periods}\nnr_throttled {throttled}\n",
+    }.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+
+
+def test_the_quota_of_the_collectors_own_group_is_read_with_how_often_it_was_used_up(tree):
+    """Of the periods since the row before: the first has none, and says why."""
+    host = Host(tree / "proc", tree / "sys")
+    rows = []
+    for second, (periods, throttled) in enumerate(((100, 10), (200, 48), (200, 48))):
+        limited(tree, 400_000, periods, throttled)
+        row = host.sample(float(second))
+        why = host.not_measured().get("cpu_throttled_ratio")
+        rows.append((row["cpu_quota_count"], row["cpu_throttled_ratio"], why))
+
+    assert [(quota, ratio) for quota, ratio, _ in rows] == [(4.0, None), (4.0, 0.38), (4.0, 0.0)]
+    assert "two samples" in rows[0][2]
+    assert [why for _, _, why in rows[1:]] == [None, None]
+
+
+def test_no_quota_is_not_measured_and_one_that_comes_counts_from_then_on(tree):
+    """`docker update --cpus` while it runs."""
+    host = Host(tree / "proc", tree / "sys")
+    limited(tree, "max", 100, 10)
+    row = host.sample(1.0)
+    assert (row["cpu_quota_count"], row["cpu_throttled_ratio"]) == (None, None)
+    assert "quota" in host.not_measured()["cpu_quota_count"]
+
+    limited(tree, 50_000, 500, 400)
+    assert host.sample(2.0)["cpu_throttled_ratio"] is None
+    limited(tree, 50_000, 510, 405)
+    row = host.sample(3.0)
+    assert (row["cpu_quota_count"], row["cpu_throttled_ratio"]) == (0.5, 0.5)
+
+
+@pytest.mark.slow
+def test_a_collector_that_shares_its_group_with_others_tells_of_the_kernels_quota(until):
+    """`paceline collect` and a process that wants a whole processor, in a group that may use half of one."""
+    folder = Path("/sys/fs/cgroup/cpu") / f"paceline-host-{os.getpid()}"
+    try:
+        folder.mkdir()
+        (folder / "cpu.cfs_period_us").write_text("10000")
+        (folder / "cpu.cfs_quota_us").write_text("5000")
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    collect = [sys.executable, "-m", "collectors", "--stdout", "--interval", "0.2"]
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    collector = subprocess.Popen(collect, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        for process in (busy, collector):
+            (folder / "tasks").write_text(str(process.pid))
+        quotas, ratios = set(), []
+        for line in collector.stdout:
+            value = json.loads(line)["value"]
+            quotas |= set(value.get("cpu_quota_count", []))
+            ratios += [ratio for ratio in value.get("cpu_throttled_ratio", []) if ratio]
+            if ratios:
+                break
+        assert 0.5 in quotas
+        assert 0.0 < ratios[0] <= 1.0
+    finally:
+        for process in (collector, busy):
+            process.kill()
+            process.wait()
+        collector.stdout.close()
+        until(lambda: not (folder / "tasks").read_text().strip())
+        folder.rmdir()

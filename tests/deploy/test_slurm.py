@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from paceline.training.attempt_note import AttemptNote, Word
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
@@ -144,12 +145,13 @@ def test_no_task_waits_for_a_sidecar_that_is_slow_to_start(scripts, tmp_path, un
 
 @pytest.mark.e2e
 def test_the_last_task_of_a_step_on_its_node_ends_the_sidecar(scripts, until):
-    """Those that end before leave it to the others; nothing of it stays."""
+    """Those that end before leave it to the others; nothing of it stays, nor what its ranks noted."""
     first, second = ASKED | {"SLURM_LOCALID": "0"}, ASKED
     for task in (first, second):
         scripts.run("prolog", task)
     socket = scripts.ranks / "71.0.0.n1"
     until(socket.exists)
+    AttemptNote(str(socket), "71").write(Word(0, "rank-0", 1))
     pid = int(Path(f"{socket}.pid").read_text())
     scripts.run("epilog", first)
     assert Path(f"/proc/{pid}/cmdline").read_bytes() != b""

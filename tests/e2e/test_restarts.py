@@ -4,18 +4,20 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from paceline import columns, recording, wire
-from paceline.events import StepTimings
-from paceline.topics import BY_NAME, OP
+from paceline.events import JobDescribed, StepTimings
+from paceline.topics import BY_NAME, JOB, OP
 from streams.step_rows import step_rows
 from tests.patience import PATIENCE_S
 
 SCRIPT = Path(__file__).parent / "scripts" / "restarting.py"
+APART = SCRIPT.with_name("restarting_apart.py")
 PACELINE = [sys.executable, "-m", "paceline"]
 TORCHRUN = [
     sys.executable,
@@ -98,3 +100,34 @@ def test_an_attempt_begins_with_each_restart(tmp_path: Path) -> None:
     )
     findings = [json.loads(line) for line in analyze.stdout.splitlines()]
     assert not [finding for finding in findings if finding["ranks"]]
+
+
+def test_nodes_whose_agents_count_apart_are_one_attempt(tmp_path: Path, free_port: Callable[[], int]) -> None:
+    """Two agents, of which one counts a restart of its rank and the other does not: both name the same attempt."""
+    port, started = free_port(), list[subprocess.Popen[bytes]]()
+    for node in ("a", "b"):
+        kept, told = tmp_path / f"{node}.jsonl", tmp_path / f"{node}.log"
+        run = [*PACELINE, "run", "--no-panel", "--job", "apart", "--record", str(kept), "--", *TORCHRUN[:3]]
+        agent = ["--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "3", "--rdzv-backend", "c10d"]
+        meet = ["--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "apart", str(APART), str(tmp_path)]
+        # Each run a store of its own: in the agents' the run after would read where ranks of the one before listened.
+        own = {"PACELINE_NODE": node, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+        environ = {**os.environ, "OMP_NUM_THREADS": "1", **own}
+        with told.open("wb") as log:
+            started.append(subprocess.Popen([*run, *agent, *meet], env=environ, stderr=log, stdout=log))
+    try:
+        statuses = [one.wait(500) for one in started]
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+    assert statuses == [0, 0], [(tmp_path / f"{node}.log").read_text()[-3000:] for node in ("a", "b")]
+    described: dict[str, set[tuple[int, int]]] = {}
+    for node in ("a", "b"):
+        for line in recording.read(str(tmp_path / f"{node}.jsonl")):
+            if isinstance(line, recording.Line) and line.topic == JOB.name:
+                event = wire.decode(BY_NAME[line.topic], line.value)
+                assert isinstance(event, JobDescribed)
+                described.setdefault(node, set()).add((event.attempt, event.places[0].pid))
+    attempts = {node: sorted(attempt for attempt, _ in processes) for node, processes in described.items()}
+    assert attempts == {"a": [0, 1], "b": [0, 1]}

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from paceline.settings import TOTAL_STEPS
 from paceline.sidecar.rank_messages import decode, encode_settled
 from paceline.training import marks, shipping
+from paceline.training.attempt_note import Word
 from paceline.training.messages import (
     MOST_HELLOS,
     SOCKET_VARIABLE,
@@ -31,9 +33,9 @@ from tests.patience import PATIENCE_S
 class Rank:
     """A rank whose device is a fake one, and the sidecar's end of its connection."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, distributed: Any = None) -> None:
         self.cuda, self.probe = FakeCuda(), Probe()
-        distributed = SimpleNamespace(is_available=lambda: False)
+        distributed = distributed or SimpleNamespace(is_available=lambda: False)
         torch = SimpleNamespace(cuda=self.cuda, distributed=distributed, __version__="2.15")
         self.session = Session(self.probe, torch)
         self.session._exit_registered = True
@@ -79,15 +81,21 @@ class Rank:
         self._listener.close()
 
 
+def joined(rank: int, **more: Any) -> Any:
+    """``torch.distributed`` in a process that is ``rank`` of four."""
+    said = {"is_initialized": True, "get_rank": rank, "get_world_size": 4, "get_backend": "nccl", "is_available": True}
+    return SimpleNamespace(**{name: lambda value=v: value for name, v in said.items()}, **more)
+
+
 @pytest.fixture
-def new_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Rank]]:
+def new_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Rank]]:
     """Makes a rank; it waits no longer than the first turn for its device."""
     monkeypatch.setattr(shipping, "HELLO_AFTER_S", 0.0)
     monkeypatch.setenv(SOCKET_VARIABLE, str(tmp_path / "ranks.sock"))
     made: list[Rank] = []
 
-    def make() -> Rank:
-        made.append(Rank(tmp_path / "ranks.sock"))
+    def make(distributed: Any = None) -> Rank:
+        made.append(Rank(tmp_path / "ranks.sock", distributed))
         return made[0]
 
     yield make
@@ -147,8 +155,7 @@ def test_a_process_that_has_joined_others_since_is_still_the_rank_that_it_said(n
     """Rank and world are not learned: a sidecar takes a connection for one rank."""
     rank = new_rank()
     first = rank.hello()
-    joined = {"is_initialized": True, "get_rank": 3, "get_world_size": 4, "get_backend": "nccl", "is_available": True}
-    rank.session._torch.distributed = SimpleNamespace(**{name: lambda value=v: value for name, v in joined.items()})
+    rank.session._torch.distributed = joined(3)
     rank.probe.batch_size = 8
     assert rank.hello() == replace(first, batch_size=8)
     assert os.getpid() == first.pid
@@ -181,3 +188,49 @@ def test_a_number_of_steps_given_once_the_rank_is_there_is_said_again(
     monkeypatch.setenv(TOTAL_STEPS.name, "5000")
     assert rank.hello().labels["total_steps"] == "5000"
     assert not [message for message in rank.turns(3) if isinstance(message, Hello)]
+
+
+class Store:
+    """A store whose rank 0 renews its word each time that somebody looks, once it is ``there``."""
+
+    def __init__(self, attempt: int) -> None:
+        self.attempt, self.there, self.turns = attempt, threading.Event(), 0
+
+    def check(self, keys: list[str]) -> bool:
+        return self.there.is_set()
+
+    def get(self, key: str) -> bytes:
+        self.turns += 1
+        return Word(self.attempt, "rank-0", self.turns).text().encode()
+
+
+def test_the_hello_has_the_attempt_that_the_ranks_agree_on(
+    new_rank: Callable[..., Rank], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its agent has counted none; what is marked until the attempt is known comes after the hello."""
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    store = Store(attempt=5)
+    rank = new_rank(joined(3, distributed_c10d=SimpleNamespace(_get_default_store=lambda: store)))
+    rank.probe.mark(marks.FORWARD)
+    rank.probe.mark(marks.STEP)
+    store.there.set()
+    first = rank.next()
+    assert isinstance(first, Hello)
+    assert (first.rank, first.attempt) == (3, 5)
+    kinds: list[int] = []
+    while marks.STEP not in kinds:
+        kinds += [kind for message in rank.turns(1) if isinstance(message, Marks) for _, kind, _ in message.marks]
+    assert kinds.index(marks.FORWARD) < kinds.index(marks.STEP)
+
+
+def test_a_rank_that_ends_before_it_knows_says_what_it_counts_itself(
+    new_rank: Callable[..., Rank], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end waits for nobody's word."""
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "2")
+    store = Store(attempt=5)
+    rank = new_rank(joined(3, distributed_c10d=SimpleNamespace(_get_default_store=lambda: store)))
+    rank.session.end()
+    assert rank.hello().attempt == 2
+    store.there.set()
+    assert rank.session._attempt_number() == 2

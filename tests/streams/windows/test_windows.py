@@ -162,6 +162,16 @@ def test_a_host_window_leaves_out_what_was_not_measured(make_host_samples):
     assert found[0].mean == {"cpu_ratio": 0.0}
 
 
+def test_a_host_window_tells_of_a_quota_and_of_none_where_a_collector_knows_none(make_host_samples):
+    """An older collector leaves the columns out."""
+    limited = make_host_samples(cpu_quota_count=[4.0], cpu_throttled_ratio=[0.25])
+    older = [msgspec.structs.replace(one, cpu_quota_count=[], cpu_throttled_ratio=[]) for one in limited]
+    assert said(HostWindows(), limited)[0].mean == {"cpu_quota_count": 4.0, "cpu_throttled_ratio": 0.25}
+    found = said(HostWindows(), older)
+    assert found[0].samples > 0
+    assert found[0].mean == {}
+
+
 @pytest.mark.parametrize("time_s", [1e11, -1e11], ids=["far ahead", "before 1970"])
 def test_rows_at_an_impossible_time_are_left_out(make_device_samples, make_host_samples, time_s):
     """Their windows would begin at a time that no reader takes; the rows before and after have theirs."""
