@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping
 import httpx
 
 from paceline.gpu.dcgm import exported
-from paceline.gpu.exporter import label, node_of_labels
-from paceline.http_login import authorization, basic, parted
+from paceline.gpu.exporter import device_of_labels, label, node_of_labels
+from paceline.http_login import UNREADABLE, authorization, basic, cause, parted
 from paceline.prometheus import MOST_BYTES, Metric, PrometheusError, RefusedQueryError, Row, asked, read
+from paceline.prometheus_server import checked
 from paceline.schema import unit_of
 from paceline.settings import PROMETHEUS_LOGIN
 
@@ -52,10 +53,11 @@ def backfill(url: str, memory: Memory, cluster: str = "default", now_s: float | 
     end_s = math.floor((time.time() if now_s is None else now_s) / NODES_S) * NODES_S
     kept, left_out = 0, Counter[str]()
     url, own = parted(url)
+    url = checked(url)
     login = basic(own) or authorization(url, PROMETHEUS_LOGIN, os.environ)
     # What unpacks to more than it was is not asked for.
     headers = {"Accept-Encoding": "identity"} | ({"Authorization": login} if login else {})
-    with httpx.Client(base_url=url, timeout=TIMEOUT_S, headers=headers) as client:
+    with _client(url, headers) as client:
         for metric in (*DEVICES, *JOBS):
             for labels, times_s, values in _range(client, metric, end_s, left_out):
                 subject = _subject(metric, labels, cluster)
@@ -64,6 +66,22 @@ def backfill(url: str, memory: Memory, cluster: str = "default", now_s: float | 
     for what, count in left_out.items():
         log.warning("Prometheus: %s (%d)", what, count)
     return kept
+
+
+def _client(url: str, headers: dict[str, str]) -> httpx.Client:
+    """Asks the server at ``url``, by a proxy where the environment names one.
+
+    Raises:
+        PrometheusError: the address, or the proxy's, is none that can be used.
+    """
+    try:
+        return httpx.Client(base_url=url, timeout=TIMEOUT_S, headers=headers)
+    except (ValueError, httpx.InvalidURL) as error:
+        raise PrometheusError(f"Prometheus at {url}: {UNREADABLE}; check --prometheus") from error
+    except ImportError as error:  # Of a SOCKS proxy.
+        raise PrometheusError(
+            f"Prometheus at {url}: ALL_PROXY names a SOCKS proxy, which is not used here; name it in NO_PROXY"
+        ) from error
 
 
 def _subject(metric: Metric, labels: Mapping[str, str], cluster: str) -> SeriesSubject | None:
@@ -78,7 +96,7 @@ def _subject(metric: Metric, labels: Mapping[str, str], cluster: str) -> SeriesS
             else None
         )
     node = node_of_labels(labels)
-    device = label(labels, "UUID") or label(labels, "gpu")
+    device = device_of_labels(labels)
     if not node or not device:
         return None
     key = f"{cluster}/device/{node}/{device}/{metric.field}"
@@ -100,10 +118,9 @@ def _answer(client: httpx.Client, metric: Metric, parameters: dict[str, str], le
         with client.stream("POST", "/api/v1/query_range", data=parameters) as response:
             content = _content(response)
     except httpx.HTTPError as error:
-        cause = str(error) or type(error).__name__
-        raise PrometheusError(f"Prometheus at {where}: {cause}; check --prometheus") from error
+        raise PrometheusError(f"Prometheus at {where}: {cause(error)}; check --prometheus") from error
     except httpx.InvalidURL as error:
-        raise PrometheusError(f"--prometheus {where}: {error}") from error
+        raise PrometheusError(f"Prometheus at {where}: {UNREADABLE}; check --prometheus") from error
     if content is None:
         raise PrometheusError(f"Prometheus at {where}: an answer of more than {MOST_BYTES:,} bytes; check --prometheus")
     try:

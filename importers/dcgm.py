@@ -14,6 +14,7 @@ from paceline.gpu.exporter_text import MOST_BYTES
 from paceline.gpu.sample_rows import device_samples
 from paceline.timed_event import TimedEvent
 from paceline.topics import DEVICE, NODE
+from paceline.utf8 import as_utf8
 
 from .notes import Notes, SourceError
 
@@ -36,7 +37,7 @@ class DcgmTexts:
         Raises:
             SourceError: it is too large, or says nothing of a GPU.
         """
-        data = stream.read(MOST_BYTES + 1)
+        data = as_utf8(stream).read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise SourceError(f"{name}: more than {MOST_BYTES // 2**20} MiB, which no text of an exporter has")
         left_out: Counter[str] = Counter()

@@ -34,8 +34,9 @@ _WORDS = (
 #: memory that ranks share (NVSHMEM, multimem, symmetric memory), a collective's name, or an expert-parallel exchange.
 _KERNEL = re.compile(
     r"(?:^|[^a-z])(?:one|n|r|ms|u|x|h|m|l)?ccl|symmetric_memory|symm_mem|multimem|(?:nv|roc|roc_|i|x|open)shmem"
-    r"|cross_device_reduce|quick_?reduce|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all"
-    r"|userbuffers|mnnvl|deep_?ep\b|pplx|mori::|Ep(?:Dispatch|Combine)|(?:internode|intranode)\w*::(?:dispatch|combine)",
+    r"|cross_device_reduce|quick_?reduce|all[_-]?reduce|all[_-]?gather|reduce[_-]?scatter|all[_-]?to[_-]?all"
+    r"|collective[_-]permute|hcom_|userbuffers|mnnvl|(?:deep|hybrid|nixl)_?ep\b|pplx|mori::|mooncake::"
+    r"|(?:Ep|a2a)_?(?:Dispatch|Combine)|(?:internode|intranode)\w*::(?:dispatch|combine)",
     re.IGNORECASE,
 )
 #: Threads of one device reduce among themselves under such names; a product of matrices computes while it exchanges;
@@ -44,9 +45,11 @@ _NO_KERNEL = re.compile(
     r"(?:warp|block|group|cta|thread|cluster|lane)_?all_?(?:reduce|gather)|gemm|matmul|at::native|triton_\w*fused",
     re.IGNORECASE,
 )
+#: How the host's spans of a collective begin, whatever backend has it: PyTorch's own, or a vendor's.
+BACKEND = r"(?:gloo|mpi|ucc|cncl|[a-z]{1,3}ccl):"
 #: Operators of any library in which ranks meet: kernels launched in them, and in no operator inside, are theirs.
 _OPERATOR = re.compile(
-    r"record_param_comms|(?:nccl|xccl|ucc|mpi|gloo):|c10d::(?:send|recv|broadcast|reduce|gather|scatter|barrier|all)"
+    rf"record_param_comms|{BACKEND}|c10d::(?:send|recv|broadcast|reduce|gather|scatter|barrier|all)"
     r"|(?!aten::).*(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|deep_?ep)",
     re.IGNORECASE,
 )

@@ -14,7 +14,7 @@ import numpy as np
 
 from paceline.events import LATEST_S, Whole
 
-from .kineto_collectives import CollectiveArgs, is_collective_kernel, is_collective_operator
+from .kineto_collectives import BACKEND, CollectiveArgs, is_collective_kernel, is_collective_operator
 from .kineto_pieces import FAULTS, ODD, Distributed, Event, Head, pieces
 from .notes import Notes, SourceError
 from .op_rows import Floats, Ints
@@ -29,7 +29,7 @@ _DEVICE = {"kernel": KERNEL, "gpu_memcpy": COPY, "gpu_memset": COPY, "memcpy": C
 _LAUNCHES = ("runtime", "driver")
 _HOST = {"cpu_op": False, "operator": False, "user_annotation": True}
 #: Host events that tell more of a collective than its kernel does.
-TELLS_COLLECTIVE = re.compile(r"record_param_comms|nccl:|c10d::")
+TELLS_COLLECTIVE = re.compile(rf"record_param_comms|{BACKEND}|c10d::")
 #: A call that puts one kernel on the device; a graph's puts many, or none; a host function is no kernel.
 _KERNEL_CALL = re.compile(r"launch(?!hostfunc)", re.IGNORECASE)
 _CAPTURE = re.compile(r"stream_?(begin|end)_?capture", re.IGNORECASE)
@@ -149,7 +149,7 @@ class _Collected:
     def add(self, head: Head) -> None:
         """One piece."""
         self.seen += len(head.traceEvents)
-        self.about = head.distributedInfo or self.about
+        self.about = head.distributed or self.about
         self.base_ns = head.baseTimeNanoseconds or self.base_ns
         self.host_name = head.host_name or self.host_name
         events = head.traceEvents

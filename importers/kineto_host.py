@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .kineto_collectives import BACKEND
 from .kineto_events import TELLS_COLLECTIVE, Events
 from .notes import Notes
 from .op_rows import Floats, Ints
@@ -20,7 +21,7 @@ from .op_rows import Floats, Ints
 #: No job takes so many steps that their number has more digits.
 _STEP = re.compile(r"ProfilerStep\s*#(\d{1,15})$")
 #: A collective on the host, as its backend names it.
-COLLECTIVE = re.compile(r"(?:gloo:|nccl:|ncclKernel_|ncclDevKernel_|mpi:|ucc:|xccl:)(.*)")
+COLLECTIVE = re.compile(rf"(?:{BACKEND}|ncclKernel_|ncclDevKernel_)(.*)")
 _NOT_WORK = re.compile(rf"{_STEP.pattern}|{COLLECTIVE.pattern}|PyTorch Profiler")
 _OPERATORS = ("aten::", "autograd::", "torch::", "c10d::", "prims::")
 _DIGITS = re.compile(r"\d+")

@@ -10,11 +10,24 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from paceline.events import Rank, Whole
 
 #: Bytes of one piece, and how far before its end the border of two events is looked for, so often.
 _PIECE, _TAIL, _TRIES = 1 << 23, 1 << 16, 6
+#: How files of other kinds begin, and what is to be done with them.
+_OTHERS = (
+    (b"\x1f\x8b", "compressed (gzip); a name that ends in .gz says so, once for each time it is"),
+    (b"\x28\xb5\x2f\xfd", "compressed (zstd); a name that ends in .zst says so"),
+    (b"PK\x03\x04", "a zip archive; unpack it"),
+    (b"BZh", "compressed (bzip2); unpack it"),
+    (b"\xfd7zXZ", "compressed (xz); unpack it"),
+    (b"\x80", "a pickle; prof.export_chrome_trace writes a trace"),
+    (b"SQLite format 3", "a database of SQLite, as Nsight Systems exports; prof.export_chrome_trace writes a trace"),
+    (b"<", "HTML or XML, perhaps a page that asks for a login; download the file again"),
+    (b"version https://git-lfs", "a pointer of Git LFS; git lfs pull gets the file"),
+)
 #: What stands before the events is small.
 _MOST_HEAD = 1 << 25
 _BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -52,9 +65,18 @@ class Distributed(msgspec.Struct):
 class _Around(msgspec.Struct, kw_only=True):
     """What stands around the events."""
 
-    distributedInfo: Distributed | None = None  # noqa: N815 - the file's own name
+    distributedInfo: msgspec.Raw = msgspec.Raw()  # noqa: N815 - the file's own name
     baseTimeNanoseconds: Whole | None = None  # noqa: N815
     host_name: str | None = None
+
+    @property
+    def distributed(self) -> Distributed | None:
+        """What it says of its rank; what of that cannot be is left out. None where it says nothing."""
+        try:
+            told = _objects.decode(self.distributedInfo) if self.distributedInfo else None
+        except FAULTS:
+            return None
+        return Distributed(*(_sound(told, field) for field in structs.fields(Distributed))) if told else None
 
 
 class Head(_Around):
@@ -68,11 +90,19 @@ class _RawHead(_Around):
 
 
 ODD = Event(ph="odd")
+_objects = msgspec.json.Decoder(dict[str, Any])
 _events = msgspec.json.Decoder(list[Event], strict=False)
 _event = msgspec.json.Decoder(Event, strict=False)
 _raw_events = msgspec.json.Decoder(list[msgspec.Raw])
 _heads = msgspec.json.Decoder(Head, strict=False)
 _raw_heads = msgspec.json.Decoder(_RawHead, strict=False)
+
+
+def _sound(told: dict[str, Any], field: structs.FieldInfo) -> Any:
+    try:
+        return msgspec.convert(told.get(field.name, field.default), field.type, strict=False)
+    except msgspec.ValidationError:
+        return field.default
 
 
 class _Reader:
@@ -162,8 +192,13 @@ def _begin(reader: _Reader) -> None:
     """Pass over what may stand before the trace.
 
     Raises:
-        msgspec.DecodeError: nothing comes after it, or it is not UTF-8.
+        msgspec.DecodeError: nothing comes after it, or something else than JSON in UTF-8.
     """
+    begin = reader.rest[:1024].lstrip(b" \r\n\t")
+    if (kind := next((words for magic, words in _OTHERS if begin.startswith(magic)), None)) is not None:
+        raise msgspec.DecodeError(f"it is {kind}")
+    if reader.rest[257:262] == b"ustar":
+        raise msgspec.DecodeError("it is a tar archive; unpack it")
     if reader.rest.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in reader.rest[:4]:
         raise msgspec.DecodeError("it is UTF-16 or UTF-32, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8")
     if reader.rest.startswith(b"\xef\xbb\xbf"):

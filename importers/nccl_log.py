@@ -14,6 +14,7 @@ from paceline import columns
 from paceline.events import RankFact, RankFacts, Speakers, StepTimings
 from paceline.timed_event import TimedEvent
 from paceline.topics import OP
+from paceline.utf8 import as_utf8
 
 from .log_wrappers import pieces
 from .nccl_log_lines import MOST_LINE, Channel, Init, Speaker, Told, Warned, bare_version, speech
@@ -136,7 +137,8 @@ class NcclLogs:
         bare: Counter[str] = Counter()
         before = set(self._threads)
         heard: set[_Process] = set()
-        for raw in iter(lambda: stream.readline(MOST_LINE), b""):
+        text = as_utf8(stream)
+        for raw in iter(lambda: text.readline(MOST_LINE), b""):
             if b"NCCL" not in raw and b"RCCL" not in raw:
                 continue
             for piece in pieces(raw.decode("utf-8", "replace"), self._hosts):

@@ -103,6 +103,8 @@ def _plain(column: Any) -> Column:
         values = column.to_numpy(zero_copy_only=False)
     except (ValueError, NotImplementedError):
         return list(column.to_pylist())
+    if values.dtype.kind in "mM":  # Arrow makes Python's own of nanoseconds only where pandas is.
+        return list(values.astype(f"{values.dtype.kind}8[us]").tolist())
     return values if values.dtype.kind in "iufb" else list(column.to_pylist())
 
 

@@ -7,6 +7,7 @@ nothing is guessed. What is no time is NaN.
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal as Exact
 from typing import Any, Literal
 
 import numpy as np
@@ -15,9 +16,9 @@ from numpy.typing import NDArray
 #: Units by the words that stand for them, in seconds.
 _WORDS = {
     1.0: ("s", "sec", "secs", "second", "seconds"),
-    1e-3: ("ms", "msec", "msecs", "milli", "millis", "millisecond", "milliseconds"),
-    1e-6: ("us", "usec", "usecs", "micro", "micros", "microsecond", "microseconds"),
-    1e-9: ("ns", "nsec", "nsecs", "nano", "nanos", "nanosecond", "nanoseconds"),
+    1e-3: ("ms", "msec", "msecs", "milli", "millis", "millisec", "millisecs", "millisecond", "milliseconds"),
+    1e-6: ("us", "usec", "usecs", "micro", "micros", "microsec", "microsecs", "microsecond", "microseconds"),
+    1e-9: ("ns", "nsec", "nsecs", "nano", "nanos", "nanosec", "nanosecs", "nanosecond", "nanoseconds"),
     60.0: ("mins", "minute", "minutes"),
     3600.0: ("hrs", "hour", "hours"),
 }
@@ -128,7 +129,7 @@ def seconds(cell: Any, unit_s: float, decimal: Decimal | None) -> float:
         return cell.total_seconds()
     if isinstance(cell, datetime):
         return _moment(cell)
-    if isinstance(cell, int | float) and not isinstance(cell, bool):
+    if isinstance(cell, int | float | Exact) and not isinstance(cell, bool):
         return float(cell) * unit_s
     if not isinstance(cell, str) or cell.strip().lower() in MISSING:
         return float("nan")

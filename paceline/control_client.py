@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import IO, Any
 from urllib.parse import quote, urlsplit
 
+from paceline.http_login import cause
 from paceline.settings import CONTROL_TOKEN, CONTROL_URL, TLS_CAFILE
 from paceline.visible import visible, without_login
 
@@ -64,7 +65,7 @@ class ControlClient:
             content = answer.read(MOST_BYTES)
             return json.loads(content) if content else None
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise ControlError(answer.status, f"control at {self.url} broke off: {_cause(error)}") from error
+            raise ControlError(answer.status, f"control at {self.url} broke off: {cause(error)}") from error
         finally:
             connection.close()
 
@@ -82,7 +83,7 @@ class ControlClient:
                 try:
                     piece = answer.read(_PIECE)
                 except (OSError, http.client.HTTPException) as error:
-                    raise ControlError(answer.status, f"control at {self.url} broke off: {_cause(error)}") from error
+                    raise ControlError(answer.status, f"control at {self.url} broke off: {cause(error)}") from error
                 if not piece:
                     break
                 file.write(piece)
@@ -97,8 +98,11 @@ class ControlClient:
     def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None, timeout_s: float
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        parts = urlsplit(self._url)
-        at, port = parts.hostname or "", parts.port
+        try:
+            parts = urlsplit(self._url)
+            at, port = parts.hostname or "", parts.port
+        except ValueError as error:
+            raise ControlError(0, f"no control at {self.url}: {cause(error)}; correct {CONTROL_URL.name}") from error
         connection = (
             http.client.HTTPSConnection(at, port, timeout=timeout_s, context=self._trust)
             if parts.scheme == "https"
@@ -118,7 +122,7 @@ class ControlClient:
                 mend = f"set {TLS_CAFILE.name} to the authority that signed it"
             elif isinstance(error, ssl.SSLError):
                 mend = f"it may speak no TLS: correct {CONTROL_URL.name}"
-            raise ControlError(0, f"no control at {self.url}: {_cause(error)}; {mend}") from error
+            raise ControlError(0, f"no control at {self.url}: {cause(error)}; {mend}") from error
         if answer.status >= 300:
             connection.close()
             raise ControlError(answer.status, _said(answer.status, refused))
@@ -133,7 +137,3 @@ def _said(status: int, content: bytes) -> str:
         said = f"control answers {status}"
     mend = f"; {WHERE_TOKEN}" if status == 401 else ""
     return visible(said)[:1000] + mend
-
-
-def _cause(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__

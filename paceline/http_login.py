@@ -5,12 +5,16 @@ that it names, from an address, or from a netrc file; it goes to that address al
 """
 
 import base64
+import http.client
 import netrc
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from paceline.settings import Setting
+
+#: Of an address that cannot be read: nothing of it.
+UNREADABLE = "the address, or a proxy's, cannot be read: a login writes / as %2F, @ as %40"
 
 
 def parted(url: str) -> tuple[str, str]:
@@ -59,3 +63,18 @@ def _of_netrc(url: str, environ: Mapping[str, str], home: Path | None) -> str:
     except (OSError, ValueError, RuntimeError, netrc.NetrcParseError):
         return ""
     return f"{entry[0]}:{entry[2] or ''}" if entry else ""
+
+
+def cause(error: Exception) -> str:
+    """Why a question over HTTP failed, without a piece of an address.
+
+    Of an address that they cannot read, libraries quote the place where they lost their way: the end of a password
+    with a slash in it, say.
+
+    >>> cause(http.client.InvalidURL("nonnumeric port: 's3cr'")) == UNREADABLE, cause(OSError(111, "refused"))
+    (True, 'refused')
+    """
+    reason = getattr(error, "strerror", None) or getattr(error, "reason", None)
+    text = str(reason or error) or type(error).__name__
+    of_address = isinstance(error, ValueError | http.client.InvalidURL) and not isinstance(error, OSError)
+    return UNREADABLE if of_address and "'" in text else text

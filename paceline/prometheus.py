@@ -50,14 +50,16 @@ class _Series(msgspec.Struct):
 
 
 class _Data(msgspec.Struct):
-    result: list[_Series]
+    result: list[_Series] | None
 
 
 class _Answer(msgspec.Struct):
+    """What servers written in Go have nothing of, some write as null."""
+
     status: str
     data: _Data | None = None
-    error: str = "no reason given"
-    warnings: list[str] = []
+    error: str | None = None
+    warnings: list[str] | None = None
     #: Of VictoriaMetrics: some of its storage did not answer.
     is_partial: bool = msgspec.field(name="isPartial", default=False)
 
@@ -114,13 +116,13 @@ def read(metric: Metric, answer: bytes, left_out: Counter[str] | None = None) ->
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(str(error)) from error
     if told.status != "success" or told.data is None:
-        raise RefusedQueryError(visible(told.error)[:300])
+        raise RefusedQueryError(visible(told.error or "no reason given")[:300])
     left_out = Counter() if left_out is None else left_out
-    for warning in told.warnings[:_MOST_WARNINGS]:
+    for warning in (told.warnings or [])[:_MOST_WARNINGS]:
         left_out[f"the answer is not complete: {visible(warning)[:200]}"] += 1
     if told.is_partial and not told.warnings:
         left_out["the answer is not complete: a part of its storage did not answer"] += 1
-    return [(series.metric, *_points(metric, series.values, left_out)) for series in told.data.result]
+    return [(series.metric, *_points(metric, series.values, left_out)) for series in told.data.result or []]
 
 
 def _points(metric: Metric, values: list[tuple[Time, str]], left_out: Counter[str]) -> tuple[list[float], list[float]]:

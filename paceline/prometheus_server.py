@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import IO
 
-from .http_login import authorization
+from .http_login import authorization, cause
 from .prometheus import MOST_BYTES, Metric, PrometheusError, RefusedQueryError, Row, asked, mean, read
 from .settings import PROMETHEUS_LOGIN
 
@@ -103,8 +103,7 @@ def ranged(url: str, parameters: Mapping[str, str]) -> bytes:
                 refused = f"status {error.code}; {PROMETHEUS_LOGIN.name}, its _FILE or ~/.netrc hold the login"
                 raise PrometheusError(f"Prometheus at {url}: {refused}") from error
     except (OSError, http.client.HTTPException, ValueError) as error:
-        cause = getattr(error, "reason", None) or str(error) or type(error).__name__
-        raise PrometheusError(f"Prometheus at {url}: {cause}; check the URL") from error
+        raise PrometheusError(f"Prometheus at {url}: {cause(error)}; check the URL") from error
     return content
 
 

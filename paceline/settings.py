@@ -123,6 +123,8 @@ def whole(low: int, high: int) -> Callable[[str], int]:
 
 def brokers(raw: str) -> tuple[str, ...]:
     """A parser for ``host:port[,host:port…]``."""
+    if "@" in raw:
+        raise ValueError("a login goes into PACELINE_SASL_USERNAME and PACELINE_SASL_PASSWORD_FILE")
     addresses = tuple(part.strip() for part in raw.split(",") if part.strip())
     for part in addresses:
         host, _, port = part.rpartition(":")

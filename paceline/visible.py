@@ -22,8 +22,9 @@ _UNSEEN = chain(
 )
 _ESCAPES = {code: f"\\u{code:04x}" for code in _UNSEEN} | {ord("\n"): r"\n", ord("\r"): r"\r", ord("\t"): r"\t"}
 
-#: What may be a login by an address: all up to the last @ before a blank, for a password holds whatever it likes.
-_LOGIN = re.compile(r"(?<=://)\S*@")
+#: What may be a login by an address: all up to the last @ before a blank, for a password holds whatever it likes. A
+#: path has one slash of two.
+_LOGIN = re.compile(r"(:/{1,2})\S*@")
 
 
 def without_logins(text: str) -> str:
@@ -32,16 +33,18 @@ def without_logins(text: str) -> str:
     >>> without_logins("no answer from http://ada:p/w'@host:9090/api")
     'no answer from http://(login)@host:9090/api'
     """
-    return _LOGIN.sub("(login)@", text) if "@" in text else text
+    return _LOGIN.sub(r"\1(login)@", text) if "@" in text else text
 
 
 def without_login(address: str) -> str:
     """The one ``address`` without its login, blanks in it or not, well-formed or not.
 
-    >>> without_login("//ada:p w@host")
-    '//(login)@host'
+    >>> without_login("//ada:p w@host"), without_login("ada:secret@kafka-1:9092,kafka-2:9092")
+    ('//(login)@host', '(login)@kafka-1:9092,kafka-2:9092')
     """
     before, slashes, rest = address.partition("//")
+    if not slashes:
+        before, rest = "", address
     return f"{before}{slashes}(login)@{rest.rpartition('@')[2]}" if "@" in rest else address
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from paceline.events import DeviceWindow, JobProfile
 from paceline.gpu.dcgm import exported
-from paceline.gpu.exporter import label, node_of_labels, owner_of_labels
+from paceline.gpu.exporter import behind, device_of_labels, label, node_of_labels, owner_of_labels
 from paceline.gpu.limits import possible
 from paceline.prometheus import MINUTE_S, Metric, Row
 from paceline.schema import unit_of
@@ -29,23 +29,26 @@ class Stretch:
         self.cluster = cluster
         #: Minute, cluster, node, GPU -> its columns, and its job.
         self._minutes: dict[tuple[int, str, str, str], dict[str, float]] = {}
-        self._jobs: dict[tuple[int, str, str, str], str] = {}
+        #: The same -> its job where pods are not renamed, and where they are (any series of the stretch tells).
+        self._jobs: dict[tuple[int, str, str, str], tuple[str, str]] = {}
+        self._renamed = False
 
     def take(self, metric: Metric, row: Row) -> int:
         """Take in a series; how many values of it count. What does not say of which GPU it is is left out."""
         labels, times_s, values = row
-        node, device = node_of_labels(labels), label(labels, "UUID") or label(labels, "gpu")
+        node, device = node_of_labels(labels), device_of_labels(labels)
         # An instance of a GPU under MIG tells of itself alone.
         if not node or not device or label(labels, "GPU_I_ID"):
             return 0
-        owner, count = owner_of_labels(labels), 0
+        count, self._renamed = 0, self._renamed or behind(labels)
+        jobs = (_job(labels, renamed=False), _job(labels, renamed=True))
         for at_s, value in zip(times_s, values, strict=True):
             if not possible(metric.field, value):
                 continue
             place = (int(at_s // MINUTE_S), labels.get("cluster", self.cluster), node, device)
             self._minutes.setdefault(place, {}).setdefault(metric.field, value)
-            if owner is not None:
-                self._jobs[place] = owner[0]
+            if jobs[0]:
+                self._jobs[place] = jobs
             count += 1
         return count
 
@@ -58,8 +61,14 @@ class Stretch:
             if free is not None and "fb_used_bytes" in values:
                 values["fb_total_bytes"] = values["fb_used_bytes"] + free
             window = {"cluster": cluster, "start_s": minute * MINUTE_S, "length_s": MINUTE_S, "node": node}
-            job = {"job": self._jobs[place]} if place in self._jobs else {}
+            named = self._jobs.get(place, ("", ""))[self._renamed]
+            job = {"job": named} if named else {}
             yield DeviceWindow(device=device, samples=1, mean=values, max=values, **window, **job)  # type: ignore[arg-type]
+
+
+def _job(labels: Mapping[str, str], *, renamed: bool) -> str:
+    owner = owner_of_labels(labels, renamed=renamed)
+    return "" if owner is None else owner[0]
 
 
 def trained(labels: Mapping[str, str], cluster: str, time_s: float) -> JobProfile | None:

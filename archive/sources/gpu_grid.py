@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.gpu.exporter import behind as renamed
-from paceline.gpu.exporter import label, node_of_labels, owner_of_labels
+from paceline.gpu.exporter import device_of_labels, label, node_of_labels, owner_of_labels
 from paceline.gpu.limits import possible
 from paceline.prometheus import Metric, Row
 
@@ -67,9 +67,8 @@ class Grid:
         if label(labels, "GPU_I_ID"):
             self.left_out["series of MIG instances"] += 1
             return None
-        uuid, number = label(labels, "UUID"), label(labels, "gpu")
-        device = uuid or (f"gpu {number}" if number else "")
-        gpu = self._names.get(uuid) or Gpu(labels.get("cluster", self._cluster), node_of_labels(labels), device)
+        device = device_of_labels(labels)
+        gpu = self._names.get(device) or Gpu(labels.get("cluster", self._cluster), node_of_labels(labels), device)
         if not gpu.node or not device or max(map(len, gpu)) > LONGEST:
             self.left_out["series that name no node or no GPU"] += 1
             return None

@@ -232,8 +232,9 @@ def _rate(raw: str) -> int:
 
 def _page(raw: str) -> str:
     parts = urlsplit(raw)
-    if parts.scheme not in ("http", "https") or not parts.hostname or not raw.isprintable() or " " in raw:
-        raise argparse.ArgumentTypeError(f"no address: {without_login(raw)!r}")
+    unusual = "@" in raw or " " in raw or not raw.isprintable()  # A login would be in every alert.
+    if parts.scheme not in ("http", "https") or not parts.hostname or unusual:
+        raise argparse.ArgumentTypeError(f"no address: {without_login(raw)!r} (http or https, and no login)")
     return raw
 
 

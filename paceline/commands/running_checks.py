@@ -21,6 +21,7 @@ from paceline.delivery.spool_depth import Depth, depth
 from paceline.health_check import ANSWER_S, get, on_loopback
 from paceline.history.manifest import Manifest
 from paceline.history.store import StoreError, open_store
+from paceline.http_login import cause
 from paceline.install import install
 from paceline.kafka.backlog import GroupLag, Held, group_lags, held
 from paceline.kafka.errors import BusError
@@ -28,6 +29,7 @@ from paceline.kafka.settings import BrokerSettings
 from paceline.patience import patient
 from paceline.settings import ARCHIVE, CONTROL_URL, SettingError
 from paceline.topics import BY_NAME, COLLECTIVE, DEADLETTER, DEVICE, HOST, OP, STREAMS_GROUP
+from paceline.visible import without_login
 from paceline.words import age, many
 
 #: A group that is further behind than this falls behind rather than works: seconds of a thousand nodes' messages.
@@ -189,8 +191,9 @@ def places(environ: Mapping[str, str], stacks: Sequence[stack_state.Stack], *, o
 def answer(name: str, url: str, trust: ssl.SSLContext | None = None, *, must: bool) -> Check:
     """What the service at ``url`` says of itself; nothing there is a failure only where one ``must`` be."""
     mend = f"start it: {_START[name]}" if name in _START else "start it, or correct --ask"
+    asked, url = url, without_login(url)
     try:
-        status, said = get(url, trust, patient(ANSWER_S, os.environ))
+        status, said = get(asked, trust, patient(ANSWER_S, os.environ))
     except ConnectionRefusedError:
         where = f"nothing listens at {url}"
         return Check(name, "fail", where, mend) if must else Check(name, "info", f"{where}: not run here")
@@ -198,8 +201,7 @@ def answer(name: str, url: str, trust: ssl.SSLContext | None = None, *, must: bo
         says = f"no answer from {url} in {ANSWER_S:.0f} s: the process behind it hangs, or its network is cut"
         return Check(name, "fail", says, "its log may say why; stop it and start it again")
     except (OSError, http.client.HTTPException, ValueError) as error:
-        cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return Check(name, "fail" if must else "warn", f"no answer from {url}: {cause}", mend)
+        return Check(name, "fail" if must else "warn", f"no answer from {url}: {cause(error)}", mend)
     if status == 200:
         return Check(name, "ok", f"{url}: {said}")
     if status == 503:

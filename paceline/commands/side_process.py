@@ -9,8 +9,17 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import paceline
 from paceline.signals import ENDING
+
+#: What PYTHONPATH holds is the user's: it comes last, for a project's `kafka` or `numpy` is not the one that we need.
+_OWN_FIRST = (
+    "import os, runpy, sys; "
+    "sys.path += [place for place in sys.argv.pop(1).split(os.pathsep) if place not in sys.path]; "
+    "runpy.run_module(sys.argv.pop(1), None, '__main__', True)"
+)
 
 
 def python(module: str, *arguments: str, stdin: int, fds: tuple[int, ...]) -> "subprocess.Popen[bytes]":
@@ -19,11 +28,11 @@ def python(module: str, *arguments: str, stdin: int, fds: tuple[int, ...]) -> "s
     Raises:
         OSError: it cannot be started.
     """
-    # -P: the folder we stand in is the user's, and may hold a `streams` or `collectors` of its own.
+    places = os.pathsep.join((str(Path(paceline.__file__).absolute().parents[1]), *filter(None, sys.path)))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and modules
-            [sys.executable, "-P", "-m", module, *arguments],
+            [sys.executable, "-I", "-c", _OWN_FIRST, places, module, *arguments],
             stdin=stdin,
             stdout=2,  # What is held there where standard error is closed: ``paceline.standard_streams``.
             stderr=2,

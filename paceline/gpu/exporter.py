@@ -31,8 +31,9 @@ _BLANK, _IMPOSSIBLE = -1.0, -2.0
 OF_INSTANCES = "told of MIG instances alone"
 #: What a Prometheus puts before labels of an exporter that are its own, too; and labels that name a node.
 _EXPORTED, _NODE = "exported_", ("hostname", "Hostname", "node", "instance")
-#: Labels of a pod; the exporter's own has this in its name.
+#: Labels of a pod, and what --use-old-namespace calls them; the exporter's own has this in its name.
 _POD, _EXPORTER = ("pod", "namespace", "container"), "dcgm-exporter"
+_OLD_POD = ("pod_name", "pod_namespace", "container_name")
 UNATTRIBUTED = "no pod and no hpc_job in the labels"
 #: Columns of two counters that NVML's row adds up, too.
 _SUMS = {
@@ -136,6 +137,12 @@ def node_of_labels(labels: Mapping[str, str]) -> str:
     return next((told for name in _NODE if (told := label(labels, name))), "")
 
 
+def device_of_labels(labels: Mapping[str, str]) -> str:
+    """The GPU that ``labels`` name, or "": by its UUID (``uuid`` with --use-old-namespace), else by its number."""
+    number = label(labels, "gpu")
+    return label(labels, "UUID") or label(labels, "uuid") or (f"gpu {number}" if number else "")
+
+
 def scrapes(text: str, left_out: Counter[str]) -> list[Scrape]:
     """What ``text`` says, a node and time each, by time. What cannot be used is counted in ``left_out``."""
     told: dict[tuple[str, float | None], dict[str, _Told]] = {}
@@ -143,7 +150,7 @@ def scrapes(text: str, left_out: Counter[str]) -> list[Scrape]:
     found = read(text, SOURCES, left_out)
     renamed = any(behind(series.labels) for series in found)
     for series in found:
-        uuid = _uuid(series.labels)
+        uuid = device_of_labels(series.labels)
         if not uuid:
             left_out["series that name no GPU"] += 1
             continue
@@ -157,11 +164,6 @@ def scrapes(text: str, left_out: Counter[str]) -> list[Scrape]:
         _take(gpus[uuid], series, left_out, renamed=renamed)
     all_told = [_scrape(node, time_s, gpus) for (node, time_s), gpus in told.items() if gpus]
     return sorted(all_told, key=lambda one: (one.time_s or 0.0, one.node))
-
-
-def _uuid(labels: Mapping[str, str]) -> str:
-    number = label(labels, "gpu")
-    return label(labels, "UUID") or (f"gpu {number}" if number else "")
 
 
 def _take(gpu: _Told, series: Series, left_out: Counter[str], *, renamed: bool) -> None:
@@ -192,8 +194,8 @@ def _judged(series: Series, source: _Source, left_out: Counter[str]) -> float:
 
 
 def behind(labels: Mapping[str, str]) -> bool:
-    """Whether a Prometheus has renamed the pod that the exporter wrote."""
-    return any(f"{_EXPORTED}{name}" in labels for name in _POD)
+    """Whether a plain ``pod`` is not what the exporter wrote: that a Prometheus has renamed, or it has an old name."""
+    return any(f"{_EXPORTED}{name}" in labels for name in _POD) or bool(_trained(labels, _OLD_POD)[0])
 
 
 def owner_of_labels(labels: Mapping[str, str], *, renamed: bool = False) -> tuple[str, str] | None:
@@ -201,16 +203,20 @@ def owner_of_labels(labels: Mapping[str, str], *, renamed: bool = False) -> tupl
 
     Where pods are ``renamed`` (``behind``: some series of the text are), a ``pod`` that is not is the exporter's own.
     """
-    if renamed or behind(labels):
-        pod, namespace, container = (label(labels, name) if f"{_EXPORTED}{name}" in labels else "" for name in _POD)
-    else:
-        pod, namespace, container = (labels.get(name, "") for name in _POD)
-    if _EXPORTER in container or _EXPORTER in pod:
-        pod = container = ""
+    pod, namespace, container = _trained(labels, _OLD_POD)
+    if not pod:
+        own = labels if not (renamed or behind(labels)) else {k: v for k, v in labels.items() if k not in _POD}
+        pod, namespace, container = _trained(own, _POD)
     job = label(labels, "hpc_job")
     if not pod and not job:
         return None
     return job or (f"{namespace}.{pod}" if namespace else pod), container or pod or job
+
+
+def _trained(labels: Mapping[str, str], names: tuple[str, str, str]) -> tuple[str, str, str]:
+    """Pod, namespace and container under ``names``; none where they are an exporter's own."""
+    pod, namespace, container = (label(labels, name) for name in names)
+    return ("", namespace, "") if _EXPORTER in container or _EXPORTER in pod else (pod, namespace, container)
 
 
 def _scrape(node: str, time_s: float | None, told: dict[str, _Told]) -> Scrape:

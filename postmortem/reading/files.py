@@ -17,6 +17,7 @@ import msgspec
 import zstandard
 
 from paceline.unpacking import unpacked
+from paceline.utf8 import as_utf8
 
 from ..evidence import Statement
 from . import json_files, recorder_file, stack_file
@@ -98,11 +99,12 @@ def _files_of(path: str) -> Iterator[str]:
 
 def _one(path: str, turn: int, most_unpacked: int) -> list[Statement] | None:
     if path == "-":
-        return LogFile("standard input").read(sys.stdin.buffer)
+        return LogFile("standard input").read(as_utf8(sys.stdin.buffer))
     if not os.path.isfile(path) and os.path.exists(path):
         raise OSError(errno.EINVAL, "no file and no folder", path)
     plain = path.removesuffix(".gz").removesuffix(".zst")
-    with _opened(path, most_unpacked) as stream:
+    with _opened(path, most_unpacked) as raw:
+        stream = as_utf8(raw)
         head = stream.read(_HEAD)
         if not head:
             return []

@@ -12,7 +12,9 @@ import msgspec
 MOST_LINE = 16384
 _CONTROL = re.compile(r"(?:\x1b|#033|\^\[)\[[0-?]{0,32}[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)")
 _REPEATED = re.compile(r"\s\[repeated \d{1,9}x across (?:cluster|all nodes)\].{0,200}$")
-_TEXTS = ("log", "message", "MESSAGE", "msg", "line", "text")
+_TEXTS = ("log", "message", "MESSAGE", "msg", "line", "text", "textPayload")
+#: How deep in a record its text may be (``jsonPayload``, ``hits`` of a search).
+_DEEPEST = 6
 
 _RANK = re.compile(r"\[rank(\d{1,7})\]:? ?")
 _WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -68,11 +70,17 @@ def _record(raw: str) -> str:
         record = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return raw
-    if isinstance(record, dict):
-        for name in _TEXTS:
-            if isinstance(record.get(name), str):
-                return str(record[name])
-    return raw
+    return _text(record, _DEEPEST) or raw
+
+
+def _text(record: object, depth: int) -> str:
+    """The first text in ``record`` under a usual name; "" where there is none."""
+    if not isinstance(record, dict) or depth == 0:
+        return ""
+    for name in _TEXTS:
+        if isinstance(record.get(name), str):
+            return str(record[name])
+    return next((text for part in record.values() if (text := _text(part, depth - 1))), "")
 
 
 def unwrapped(text: str) -> Line:

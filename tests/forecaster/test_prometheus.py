@@ -100,6 +100,24 @@ def test_an_answer_of_another_form_is_no_answer(answer: bytes | dict[str, object
         read(DEVICES[0], whole)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"status": "success", "data": {"resultType": "matrix", "result": None}},
+        {"status": "success", "data": {"result": []}, "warnings": None, "infos": None, "error": None},
+    ],
+)
+def test_null_is_nothing(answer: dict[str, object]) -> None:
+    """As servers in Go write what they have none of."""
+    assert read(DEVICES[0], json.dumps(answer).encode()) == []
+
+
+def test_a_refusal_without_words_is_one() -> None:
+    """With null in their place."""
+    with pytest.raises(RefusedQueryError, match="no reason given"):
+        read(DEVICES[0], json.dumps({"status": "error", "error": None}).encode())
+
+
 def test_a_refused_query_says_why() -> None:
     """By Prometheus' own words, made harmless for a terminal."""
     with pytest.raises(RefusedQueryError, match=r"too many \\u001b\[31mpoints"):

@@ -44,6 +44,14 @@ def test_many_files_are_a_series_by_time():
     assert any("modified" in remark for remark in notes.remarks)
 
 
+def test_a_text_in_utf_16_is_read():
+    """As a PowerShell writes what it redirects."""
+    texts = DcgmTexts(Notes())
+    texts.read(io.BytesIO(text(util=70).replace("\n", "\r\n").encode("utf-16")), "a.prom", NOW_S)
+    (samples,) = [message.event for message in texts.messages() if isinstance(message.event, DeviceSamples)]
+    assert list(samples.utilization_ratio) == [0.7]
+
+
 def test_times_in_the_text_win():
     """One file may hold several looks then, and the file's own time says nothing."""
     content = text(10, int(NOW_S * 1000)) + text(20, int(NOW_S * 1000) + 30_000)

@@ -71,6 +71,11 @@ BEHIND = {
     "a logger": " INFO 10-11 12:00:00 [loader.py:120] Loading weights",
     "loss": " loss:2.31 step=7",
     "colours": "\x1b[0m",
+    "colours whose escape is written out": "\\x1b[0m",
+    "colours whose escape is written out in JSON": "\\u001b[0m",
+    "colours whose escape is lost": "[0m",
+    "a line end as rsyslog writes it": "#012",
+    "a line end as a string has it": "\\n",
     "a window's end of line": "\r",
     "a quote": ' "',
 }
@@ -102,6 +107,49 @@ def test_records_of_log_drivers_are_opened(key, cut):
     facts, findings, _ = judged([record[:-1] if cut else record for record in records])
     assert findings == []
     assert facts == PLAIN
+
+
+AROUND = {
+    "a cloud's record with parts": lambda line: json.dumps({"jsonPayload": {"message": line}, "severity": "INFO"}),
+    "a record of an answer": lambda line: json.dumps({"hits": [{"_source": {"log": line}}]}),
+    "a record in a record": lambda line: json.dumps({"log": json.dumps({"message": line, "level": "info"})}),
+    "JSON that is laid out": lambda line: f'    "textPayload": {json.dumps(line)},',
+    "a record behind a prefix of CRI": lambda line: f'2026-11-20T10:00:00Z stdout F {{"message":{json.dumps(line)}}}',
+    "a field of CSV": lambda line: f'"2026-11-20 10:00:00","{line}","stdout"',
+    "bytes as Python shows them": lambda line: repr(f"{line}\n".encode()),
+    "key=value": lambda line: f'time=2026-11-20T10:00:00Z level=info msg="{line}" stream=stdout',
+}
+
+
+@pytest.mark.parametrize("around", AROUND.values(), ids=AROUND)
+def test_a_line_in_quotes_ends_where_they_do(around):
+    """Whatever else is in the record; the same of one rank alone, which would be accused."""
+    for lines in (
+        [around(line) for _, line in ranks_lines()],
+        [around(line) if rank == 5 else line for rank, line in ranks_lines()],
+    ):
+        facts, findings, _ = judged(lines)
+        assert findings == []
+        assert facts == PLAIN
+
+
+def test_records_without_a_line_end_run_together():
+    """Two and more of them on one line."""
+    records = ["".join(json.dumps({"log": line}) for line in log_of(rank)) for rank in range(WORLD)]
+    facts, findings, notes = judged(records)
+    assert (facts, findings, notes.dropped) == (PLAIN, [], {})
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-8"])
+def test_a_log_in_utf_16_is_read(encoding):
+    """As a PowerShell writes what it redirects; with its ends of lines."""
+    notes = Notes()
+    logs = NcclLogs("job", notes)
+    text = "\r\n".join(line for _, line in ranks_lines()) + "\r\n"
+    logs.read(io.BytesIO(text.encode(encoding)), 1_795_000_000.0)
+    (first, *_) = logs.messages()
+    assert first.event.facts.words["network"] == ["IB"] * 4
+    assert not notes.dropped
 
 
 @pytest.mark.parametrize("at", range(1, 8))

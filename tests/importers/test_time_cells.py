@@ -2,13 +2,15 @@
 
 import io
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
+from decimal import Decimal
 
 import numpy as np
 import pytest
 
 from importers.notes import Notes, SourceError
 from importers.op_timeline import OpTimeline, TimelineOptions
+from importers.tables import pieces
 from importers.time_cells import AmbiguousError, decimal_of, number, seconds
 
 #: (step, rank, start, duration) in seconds: rank 1 is slow.
@@ -55,6 +57,8 @@ FORMS = {
     "in brackets": table(plain(1e9, 0), plain(1e6, 0), head=named("Start (ns)", "Duration [µs]")),
     "camel case": table(plain(), plain(1e3), head=named("startTime", "durationMs")),
     "words": table(plain(), plain(1e3), head=named("start_seconds", "elapsed_milliseconds")),
+    "short words": table(plain(), plain(1e3), head=named("start_secs", "duration_millisec")),
+    "short words in cells": table(plain(), lambda v: f"{v * 1e6:.0f} microsec"),
     "units in cells": table(lambda v: f"{v} s", lambda v: f"{v * 1e3:.0f}ms"),
     "unit in a cell under another name": table(plain(), lambda v: f"{v} s", head=named("start", "duration_ms")),
     "minutes and seconds": table(plain(), lambda v: f"0m {v}s"),
@@ -165,3 +169,29 @@ def test_the_sign_of_a_number_is_asked_of_the_column():
 def test_negative_differences_are_negative():
     """As pandas writes them."""
     assert seconds("-1 days +23:59:59.5", 1.0, None) == -0.5
+
+
+def test_exact_numbers_of_parquet_are_read(tmp_path):
+    """Also where some are missing, and no column can be made of numbers alone."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = [(step, rank, "forward", at, Decimal(str(long))) for step, rank, at, long in ROWS]
+    rows.append((9, 0, "forward", 19.0, None))
+    columns = dict(zip(HEAD, map(list, zip(*rows, strict=True)), strict=True))
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    with (tmp_path / "t.parquet").open("rb") as stream:
+        assert {0.5, 1.25} <= set(load(stream, "parquet")[0])
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_lengths_and_dates_of_parquet_need_no_pandas(tmp_path, unit):
+    """Nor do they lose anything: without it Arrow gives no nanoseconds."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {
+        "long": pyarrow.array([5, None], pyarrow.int64()).cast(pyarrow.duration(unit)),
+        "at": pyarrow.array([5, None], pyarrow.int64()).cast(pyarrow.timestamp(unit, tz="UTC")),
+    }
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    with (tmp_path / "t.parquet").open("rb") as stream:
+        (piece,) = pieces(stream, "parquet", ["long", "at"], Notes())
+    told = {name: [type(cell) for cell in cells] for name, cells in piece.columns.items()}
+    assert told == {"long": [timedelta, type(None)], "at": [datetime, type(None)]}

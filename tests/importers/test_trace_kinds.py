@@ -1,7 +1,10 @@
 """Profiler traces of other kinds than one device, one file a rank, NCCL's names and all kernels there."""
 
+import bz2
 import gzip
 import json
+import lzma
+import pickle
 import re
 
 import pytest
@@ -186,6 +189,14 @@ KERNELS = (
     "void tensorrt_llm::kernels::oneShotAllReduceKernel<__half, 8, true>(AllReduceParams)",
     "void userbuffers_fp16_sum_inplace_gpu_rr_rs_oop<4>(int)",
     "EpDispatchIntraNodeKernel_bf16",
+    "void hybrid_ep::dispatch_kernel<hybrid_ep::INTRA_NODE_S2G_GROUP, 8>(Params)",
+    "void a2a_combine_recv_kernel<true, 7168>(unsigned int*)",
+    "void nixl_ep::dispatch<true, 7168>(void*)",
+    "void mooncake::combine<7168, 9>(void*, int*)",
+    "hcom_send__428_0_1",
+    "all-reduce-start.1",
+    "reduce-scatter.7",
+    "collective-permute-start",
     "rcclDevKernel_Generic(rcclDevKernelArgs)",
     "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
 )
@@ -209,6 +220,18 @@ def test_a_collective_is_known_by_its_kernel(imported, tmp_path, name):
     _, said, told, _ = imported(*saved(tmp_path, *ranks))
     assert [one.exposed_communication_s for one in told] == pytest.approx([0.0153, 0.0033])
     assert "no communication is recognised" not in said
+
+
+@pytest.mark.parametrize("backend", ["nccl", "gloo", "xccl", "hccl", "mccl", "cncl", "rccl", "ucc"])
+def test_the_hosts_spans_of_any_backend_are_communication(imported, tmp_path, backend):
+    """Of traces without kernels."""
+    one = Profile(world=1)
+    for step in range(3):
+        one.span("user_annotation", f"ProfilerStep#{step}", 10_000 * step, 9_900)
+        one.span("cpu_op", "aten::mm", 10_000 * step + 100, 5_000)
+        one.span("user_annotation", f"{backend}:all_reduce", 10_000 * step + 5_200, 3_000, tid=2)
+    (told,) = imported(one.save(tmp_path / "rank0.json"))[2]
+    assert (told.compute_s, told.exposed_communication_s) == pytest.approx((0.015, 0.009))
 
 
 @pytest.mark.parametrize("name", NO_COLLECTIVES)
@@ -428,6 +451,54 @@ def test_utf_16_is_refused_by_name(imported, tmp_path):
     assert is_trace(str(path))
     status, said, *_ = imported(str(path))
     assert (status, "iconv -f UTF-16" in said) == (2, True)
+
+
+OTHERS = {
+    "gzip": (gzip.compress, ".gz"),
+    "zstd": (zstandard.compress, ".zst"),
+    "zip archive": (lambda data: b"PK\x03\x04" + data, "unpack it"),
+    "bzip2": (bz2.compress, "unpack it"),
+    "xz": (lzma.compress, "unpack it"),
+    "tar archive": (lambda data: b"a.json".ljust(257, b"\0") + b"ustar\x0000" + data, "unpack it"),
+    "pickle": (pickle.dumps, "export_chrome_trace"),
+    "SQLite": (lambda data: b"SQLite format 3\0" + data, "export_chrome_trace"),
+    "HTML": (lambda data: b"\r\n<!DOCTYPE html><html>" + data, "download"),
+    "Git LFS": (lambda data: b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "git lfs pull"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_of_another_kind_is_refused_by_its_name(imported, tmp_path, kind, packed):
+    """With what to do with it; also inside of a .gz."""
+    make, mend = OTHERS[kind]
+    path = tmp_path / ("rank0.json.gz" if packed else "rank0.json")
+    data = make(text().encode())
+    path.write_bytes(gzip.compress(data) if packed else data)
+    status, said, *_ = imported(str(path))
+    assert (status, kind in said, mend in said) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"backend": None, "rank": 0, "world_size": 2},
+        {"backend": ["nccl"], "rank": 0, "world_size": 2, "nccl_version": 7},
+        {"backend": "nccl", "rank": "0", "world_size": "2"},
+        {"backend": "nccl", "rank": None, "world_size": 2},
+        {"backend": "nccl", "rank": -1, "world_size": -1},
+        {},
+        [],
+        "nccl",
+        None,
+    ],
+)
+def test_what_a_trace_says_wrongly_of_its_rank_is_left_out(imported, tmp_path, about):
+    """The trace is read, and its name tells the rank."""
+    one = Profile(0).steps(3)
+    one.about["distributedInfo"] = about
+    status, _, told, _ = imported(one.save(tmp_path / "rank0.json"))
+    assert (status, [(each.rank, each.steps) for each in told]) == (0, [(0, 3)])
 
 
 def test_a_damaged_zst_is_named(imported, tmp_path):

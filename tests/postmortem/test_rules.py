@@ -68,6 +68,27 @@ def test_records_of_a_log_driver_are_read(tmp_path):
     assert verdict(tmp_path, **{"job.log": log}).ranks == (2,)
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        lambda line: {"jsonPayload": {"message": line}, "severity": "ERROR"},
+        lambda line: {"textPayload": line, "resource": {"type": "k8s_container"}},
+        lambda line: {"_source": {"kubernetes": {"pod": "a"}, "log": line}},
+    ],
+)
+def test_records_whose_text_lies_deeper_are_read(tmp_path, record):
+    """As clouds and searches give them."""
+    lines = (closed(0) + traceback(2, "ValueError: bad label")).splitlines()
+    log = "".join(json.dumps(record(line)) + "\n" for line in lines)
+    assert verdict(tmp_path, **{"job.log": log}).ranks == (2,)
+
+
+def test_a_log_in_utf_16_is_read(tmp_path):
+    """As a PowerShell writes what it redirects."""
+    log = (closed(0) + traceback(2, "ValueError: bad label")).replace("\n", "\r\n").encode("utf-16")
+    assert verdict(tmp_path, **{"job.log": log}).ranks == (2,)
+
+
 def test_carriage_returns_and_bytes_that_are_no_utf_8_hide_nothing(tmp_path):
     log = ("  3%|#   | 1/30\r" + traceback(2, "ValueError: bad l\xe4bel")).replace("\n", "\r\n").encode("latin-1")
     assert verdict(tmp_path, **{"job.log": log}).ranks == (2,)

@@ -64,6 +64,25 @@ def test_a_gpu_of_nobody_has_no_job():
     assert not isinstance(window.job, str)
 
 
+@pytest.mark.parametrize("idle_first", [False, True])
+@pytest.mark.parametrize("pod", [{"exported_pod": "llama-0"}, {"pod_name": "llama-0"}], ids=["renamed", "old names"])
+def test_the_exporters_own_pod_is_no_job(pod, idle_first):
+    """Of a GPU that nobody uses, where other series tell that `pod` is not what the exporter wrote."""
+    target = {"Hostname": "n1", "pod": "gpu-metrics-x7k2p"}
+    rows = [({"UUID": "GPU-1", **target}, [60.0], [0.1]), ({"UUID": "GPU-2", **target, **pod}, [60.0], [0.9])]
+    stretch = Stretch("c")
+    for row in rows if idle_first else reversed(rows):
+        stretch.take(BUSY, row)
+    assert [one.job if isinstance(one.job, str) else "" for one in stretch.windows()] == ["", "llama-0"]
+
+
+def test_a_gpu_is_found_by_the_old_name_of_its_uuid():
+    """As --use-old-namespace writes it."""
+    stretch = Stretch("c")
+    stretch.take(BUSY, ({"uuid": "GPU-1", "gpu": "0", "Hostname": "n1"}, [60.0], [0.5]))
+    assert [one.device for one in stretch.windows()] == ["GPU-1"]
+
+
 def test_a_job_with_steps_trains():
     """By the label of Paceline's own metric."""
     profile = trained({"training_job": "a"}, "c", 5.0)

@@ -132,7 +132,7 @@ def test_a_base_path_is_streamlits(raw, path):
     assert options("127.0.0.1", 8501, path=base_path(raw)).get("server.baseUrlPath", "") == path
 
 
-@pytest.mark.parametrize("raw", ["/a//b", "a b", "http://host/x", "/a/../b", "/x?y", "/x#y", "\n"])
+@pytest.mark.parametrize("raw", [".", "a/.", "./a", "/a//b", "a b", "http://host/x", "/a/../b", "/x?y", "/x#y", "\n"])
 def test_what_is_no_path_is_refused(raw):
     """With what is allowed."""
     with pytest.raises(argparse.ArgumentTypeError, match="not a path"):

@@ -447,3 +447,22 @@ def test_an_nccl_that_is_too_old_is_told_before_the_start(tmp_path: Path) -> Non
     status, out, err = run(*options, folder=tmp_path, environ={"NCCL_VERSION": "2.27.5"})
     assert (status, out) == (2, "")
     assert "NCCL 2.27.5 does not call it" in err
+
+
+@pytest.mark.slow
+def test_what_runs_beside_has_its_own_modules(tmp_path: Path) -> None:
+    """Not those that a project has on PYTHONPATH under the same names; the script has them."""
+    planted, record = tmp_path / "planted", tmp_path / "run.jsonl"
+    planted.mkdir()
+    for name in ("kafka", "numpy", "zstandard", "faust", "prometheus_client"):
+        (planted / f"{name}.py").write_text("MINE = 1")
+    words = [str(RANK), "0", "20", "0"]
+    code = "import kafka, runpy, sys; print(kafka.MINE); runpy.run_path(sys.argv[0], None, '__main__')"
+    code = code.replace("print", f"sys.argv = {words!r}; print", 1)
+    status, out, err = run(
+        "--record", str(record), *script(code), folder=tmp_path, environ={"PYTHONPATH": str(planted)}
+    )
+    assert (status, out.splitlines()[:1]) == (0, ["1"])
+    assert "sidecar" not in err
+    assert "analyzer" not in err
+    assert any(line.topic == topics.OP.name for line in read(str(record)) if isinstance(line, Line))

@@ -212,6 +212,33 @@ def test_what_the_exporter_wrote_counts_before_what_a_prometheus_calls_its_targe
     assert [gpu.owners for gpu in scrape.gpus] == [() if owner is None else (owner,), (("b.bert-0", "torch"),)]
 
 
+@pytest.mark.parametrize(
+    ("labels", "owner"),
+    [
+        ({"pod_name": "llama-0", "pod_namespace": "a", "container_name": "torch"}, ("a.llama-0", "torch")),
+        ({"pod_name": "llama-0"}, ("llama-0", "llama-0")),
+        ({"pod_name": "llama-0", "hpc_job": "4711"}, ("4711", "llama-0")),
+        ({}, None),
+    ],
+)
+@pytest.mark.parametrize("target", [{}, OWN], ids=["text", "scraped"])
+def test_the_old_names_of_pods_and_gpus_are_read(labels, owner, target):
+    """--use-old-namespace: a plain `pod` beside them is the Prometheus' target, also of an idle GPU."""
+    old = {"UUID": None, "uuid": "GPU-7"}
+    (scrape,), _ = load(
+        line("DEV_GPU_UTIL", 5, 0, **target, **labels, **old),
+        line("DEV_GPU_UTIL", 5, 1, **target, pod_name="bert-0", UUID=None, uuid="GPU-8"),
+    )
+    assert [gpu.uuid for gpu in scrape.gpus] == ["GPU-7", "GPU-8"]
+    assert [gpu.owners or () for gpu in scrape.gpus] == [() if owner is None else (owner,), (("bert-0", "bert-0"),)]
+
+
+def test_a_pod_name_of_the_exporters_own_hides_no_job():
+    """As some agents add to whatever they scrape."""
+    (scrape,), _ = load(line("DEV_GPU_UTIL", 5, 0, pod="llama-0", pod_name="nvidia-dcgm-exporter-x7k2p"))
+    assert scrape.gpus[0].owners == (("llama-0", "llama-0"),)
+
+
 def test_the_gpus_own_labels_are_found_when_renamed():
     """All of them."""
     told = {"UUID": None, "gpu": None, "exported_UUID": "GPU-9", "exported_gpu": "3", "exported_modelName": "H100"}
