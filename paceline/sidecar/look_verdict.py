@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from paceline.events import Doing
 
-#: A thread is busy with this share of a processor; with less, what it does is waiting.
-BUSY = 0.2
+#: A thread is busy with this share of a processor, which others may want as well; with less it waits.
+BUSY = 0.03
 #: Bytes between two looks that are a file's and not a log's: writing; reading, of which the probe does some itself.
 WRITTEN_BYTES, READ_BYTES = 16 * 1024, 1024 * 1024
 #: The state of a process that this node's /proc does not show.

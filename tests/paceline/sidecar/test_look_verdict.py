@@ -20,6 +20,8 @@ def later(process=IDLE, **changed):
     [
         (later(), ("waiting", False)),
         (later(IDLE._replace(cpu_s=6.0)), ("computing", False)),
+        (later(IDLE._replace(cpu_s=1.2)), ("computing", False)),
+        (later(IDLE._replace(cpu_s=1.1)), ("waiting", False)),
         (later(IDLE._replace(cpu_s=6.0), timed=False), ("computing", None)),
         (later(IDLE._replace(cpu_s=6.0), frames=MODEL), ("evaluating", True)),
         (later(IDLE._replace(cpu_s=6.0), frames=("/x/torch/_dynamo/a.py:1 f",)), ("compiling", True)),
