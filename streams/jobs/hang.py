@@ -178,11 +178,28 @@ class Hang:
                 self.waits.setdefault(one.rank, []).append(Wait(one.rank, *words, now_s - one.start_s, one.bytes))
         return self._judge()
 
+    def _blocked(self) -> dict[int, list[Wait]]:
+        """Who waits for others. What all other members are through keeps nobody: a rank that was stopped right after
+        it has not reported its end, and never will."""
+        lowest = {group: sorted(reached.items(), key=lambda one: one[1])[:2] for group, reached in self.reached.items()}
+        blocked: dict[int, list[Wait]] = {}
+        for rank, waits in self.waits.items():
+            kept = []
+            for wait in waits:
+                others = [at for other, at in lowest.get(wait.group, ()) if other != rank]
+                known = len(self.reached.get(wait.group, {}).keys() | {rank})
+                if known < wait.size or not others or others[0] < wait.seq:
+                    kept.append(wait)
+            if kept:
+                blocked[rank] = kept
+        return blocked
+
     def _judge(self) -> HangEpisode | None:
-        longest = max((wait.waited_s for waits in self.waits.values() for wait in waits), default=0.0)
-        stop = self._stop() if longest >= self.config.seen_share * self.config.least_s else None
+        blocked = self._blocked()
+        longest = max((wait.waited_s for waits in blocked.values() for wait in waits), default=0.0)
+        stop = self._stop(blocked) if longest >= self.config.seen_share * self.config.least_s else None
         threshold = self._threshold(stop, longest)
-        signal: Signal | None = "calm" if not self.waits else None
+        signal: Signal | None = "calm" if not blocked else None
         if stop is not None and threshold is not None and longest >= threshold:
             signal = "persistent" if longest >= 2 * threshold else "late"
         episode = self.tracker.get(_JOB)
@@ -210,20 +227,20 @@ class Hang:
             return min(max(config.seen_share * config.least_s, config.seen_times * self.longest_s), usual)
         return usual
 
-    def _stop(self) -> Stop:
+    def _stop(self, blocked: dict[int, list[Wait]]) -> Stop:
         """The collective to name: one that ranks call differently, else of those that somebody who waits
         nowhere is missing from, the longest awaited."""
-        places = sorted({(wait.group, wait.seq) for waits in self.waits.values() for wait in waits})
-        stops = [self._of(group, seq) for group, seq in places]
+        places = sorted({(wait.group, wait.seq) for waits in blocked.values() for wait in waits})
+        stops = [self._of(group, seq, blocked) for group, seq in places]
         return min(stops, key=lambda stop: (not stop.calls, not stop.missing, not stop.unknown, -stop.waits))
 
-    def _of(self, group: str, seq: int) -> Stop:
-        here = [w for ws in self.waits.values() for w in ws if w.group == group and w.seq == seq]
+    def _of(self, group: str, seq: int, blocked: dict[int, list[Wait]]) -> Stop:
+        here = [w for ws in blocked.values() for w in ws if w.group == group and w.seq == seq]
         waiting = sorted({wait.rank for wait in here})
         reached = self.reached.get(group, {})
         there = set(waiting)
         behind = [rank for rank, at in reached.items() if at < seq and rank not in there]
-        missing = sorted(rank for rank in behind if rank not in self.waits)
+        missing = sorted(rank for rank in behind if rank not in blocked)
         size = max(wait.size for wait in here)
         calls = _calls(here)
         stop = Stop(
@@ -237,7 +254,7 @@ class Hang:
             unknown=max(size - len(set(reached) | there), 0),
             last_seq=max((reached[rank] for rank in missing), default=-1),
             calls=calls if len(calls) > 1 else [],
-            crossed=not missing and self._crossed(behind[:MOST_TOLD], waiting[:MOST_TOLD]),
+            crossed=not missing and self._crossed(behind[:MOST_TOLD], waiting[:MOST_TOLD], blocked),
         )
         accused = dict.fromkeys(stop.accused())
         stop.places = [self.looks[rank] for rank in list(accused)[:MOST_TOLD] if rank in self.looks]
@@ -248,13 +265,13 @@ class Hang:
         lines = Counter(self.looks[rank].line for rank in ranks if rank in self.looks and self.looks[rank].line)
         return max(sorted(lines), key=lines.__getitem__, default="")
 
-    def _crossed(self, behind: list[int], waiting: list[int]) -> bool:
+    def _crossed(self, behind: list[int], waiting: list[int], blocked: dict[int, list[Wait]]) -> bool:
         """Whether ranks that have not come here wait where those that wait here have not come, and none moves."""
         looks = [self.looks[rank] for rank in (*behind, *waiting) if rank in self.looks]
         return not any(look.moved for look in looks) and any(
             self.reached.get(wait.group, {}).get(rank, wait.seq) < wait.seq
             for late in behind
-            for wait in self.waits[late]
+            for wait in blocked[late]
             for rank in waiting
         )
 

@@ -31,7 +31,7 @@ def hangs_of(case, folder):
     return [finding for finding in findings if finding["kind"] == "hang"]
 
 
-@pytest.mark.parametrize(("case", "function"), [("loop", "spin"), ("lock", "blocked")])
+@pytest.mark.parametrize(("case", "function"), [("loop", "spin"), ("lock", "blocked"), ("loader", "load")])
 def test_the_rank_that_is_missing_is_named_with_its_line(tmp_path, case, function):
     """It is confirmed while the rank is away, with the line that it is at and the line at which the others wait."""
     found = hangs_of(case, tmp_path)
@@ -43,6 +43,15 @@ def test_the_rank_that_is_missing_is_named_with_its_line(tmp_path, case, functio
     assert confirmed[0]["victims"] == [0, 1, 3]
     assert confirmed[0]["next"].startswith("py-spy dump --pid ")
     assert confirmed[0]["line"] in confirmed[0]["summary"]
+
+
+def test_a_rank_that_is_stopped_is_named_with_the_command_that_continues_it(tmp_path):
+    """It cannot answer; the kernel says that it is stopped."""
+    found = hangs_of("stop", tmp_path)
+    confirmed = [finding for finding in found if finding["state"] == "confirmed"]
+    assert [finding["ranks"] for finding in confirmed] == [[2]]
+    assert "its process is stopped" in confirmed[0]["summary"]
+    assert confirmed[0]["next"].startswith("kill -CONT ")
 
 
 def test_a_rank_that_skipped_a_collective_is_named(tmp_path):

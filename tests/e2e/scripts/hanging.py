@@ -1,5 +1,8 @@
 """Four ranks train a few steps over gloo; then one of them does what the first argument names, for half a minute."""
 
+import os
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -9,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
 
 STEPS, AWAY_S = 30, 40.0
 
@@ -26,6 +30,33 @@ def blocked(until):
     lock.acquire()
     threading.Timer(until - time.monotonic(), lock.release).start()
     lock.acquire()
+
+
+class Stuck(Dataset):
+    """Whose one sample a loader's worker never gets."""
+
+    def __init__(self, until):
+        self.until = until
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        time.sleep(max(self.until - time.monotonic(), 0))
+        return index
+
+
+def load(until):
+    """A loader whose worker hangs."""
+    for _ in DataLoader(Stuck(until), num_workers=1):
+        pass
+
+
+def stopped(until):
+    """A process that somebody has stopped."""
+    later = f"sleep {until - time.monotonic()}; kill -CONT {os.getpid()}"
+    with subprocess.Popen(["sh", "-c", later], start_new_session=True):
+        os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def save(until):
@@ -64,6 +95,10 @@ def main():
             spin(until)
         if case == "lock" and rank == 2:
             blocked(until)
+        if case == "loader" and rank == 2:
+            load(until)
+        if case == "stop" and rank == 2:
+            stopped(until)
         if case == "checkpoint" and rank == 0:
             save(until)
         if case == "evaluation" and rank == 0:

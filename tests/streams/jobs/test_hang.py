@@ -134,6 +134,13 @@ class TestLooks:
         assert "rank 2 has not called it: its process is stopped" in told.summary
         assert told.blocked.next == "kill -CONT 4002"
 
+    def test_a_rank_that_was_stopped_after_a_collective_is_missing_from_the_next(self, trains, wait, look):
+        """It has not reported the end of the one before, which all others are through: it waits for nobody there."""
+        trains.reached["default"] = {0: 0, 1: 0, 2: -1, 3: 0}
+        look({2: ("stopped", False, "")})
+        found = trains.update(*wait(24, range(4), {2: {"seq": 0}}))
+        assert (found.state, said(found, {}).subject.ranks) == ("confirmed", (2,))
+
     def test_a_word_of_a_later_version_is_left_out(self, trains, wait, look):
         """What is done there has no words here; the line has."""
         look({2: ("dreaming", False, "train.py:1 f")})
