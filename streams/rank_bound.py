@@ -82,10 +82,10 @@ def _kept(message: Any, columns: tuple[str, ...], kept: list[bool]) -> dict[str,
 
 def _columns_within(message: Any, most: int) -> tuple[Any, int]:
     ranks, worlds = whole([message.speakers.ranks]), whole([message.speakers.world_sizes])
-    open_ = getattr(message, "open", [])
+    open_, looks = getattr(message, "open", []), getattr(message, "looks", [])
     possible = _possible(message.speakers.ranks, most)
     facts, breakdowns = getattr(message, "facts", None), getattr(message, "breakdowns", [])
-    told = [*ranks.tolist(), *(one.rank for one in [*open_, *breakdowns]), *(facts.ranks if facts else [])]
+    told = [*ranks.tolist(), *(one.rank for one in [*open_, *breakdowns, *looks]), *(facts.ranks if facts else [])]
     if possible.all() and max(told, default=-1) < most and not (worlds > most).any():
         return message, 0
     speakers = _only(message.speakers, _OF_RANKS, possible)
@@ -93,6 +93,8 @@ def _columns_within(message: Any, most: int) -> tuple[Any, int]:
     changed: dict[str, Any] = {"speakers": msgspec.structs.replace(speakers, world_sizes=_column(capped))}
     if open_:
         changed["open"] = [one for one in open_ if one.rank < most]
+    if looks:
+        changed["looks"] = [one for one in looks if one.rank < most]
     if breakdowns:
         changed["breakdowns"] = [one for one in breakdowns if one.rank < most]
     if facts:

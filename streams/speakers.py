@@ -84,10 +84,10 @@ class SpeakersHeard:
 def _single(message: Timings, most: int) -> bool:
     """Whether ``message`` tells of any single rank from ``most`` on, beside those that it speaks for."""
     if isinstance(message, StepTimings):
-        if not (message.open or message.facts or message.breakdowns):
+        if not (message.open or message.looks or message.facts or message.breakdowns):
             return False
         said = [*message.facts.ranks] if message.facts else []
-        said += [one.rank for one in message.open]
+        said += [one.rank for one in message.open] + [one.rank for one in message.looks]
         return max([*said, *(one.rank for one in message.breakdowns)], default=-1) >= most
     if isinstance(message, OpTimings):
         return any(one.rank >= most for one in message.conditions)

@@ -22,10 +22,11 @@ from paceline.terminal import say
 
 #: Where fewer samples take the time away.
 BALANCED = ("none", "compute", "cpu")
-FAULTS = ("none", "compute", "input", "cpu", "gc", "link")
+FAULTS = ("none", "compute", "input", "cpu", "gc", "link", "hang")
 EXAMPLES = """examples:
   paceline demo                                             one rank computes too much; the page shows it
   paceline demo --fault input --rank 1                      one rank waits for its data
+  paceline demo --fault hang                                one rank hangs: the page names the line of code
   paceline demo --headless --json --fault compute --rank 2  findings as JSON Lines on standard output
   paceline demo --seconds 60                                and end by itself: without it the page stays until Ctrl-C
   paceline demo --fault compute --balance                   work is taken off the slow rank: the lost time comes back

@@ -47,7 +47,7 @@ from paceline.events.base import (
     Word,
 )
 from paceline.events.captures import CAPTURE_NAME, CAPTURE_PIECE_BYTES, MOST_CAPTURE_PIECES, CapturePiece
-from paceline.events.collectives import CollectiveTimings, LinkSample, OpenCollective, PeerLink
+from paceline.events.collectives import CollectiveTimings, Doing, LinkSample, OpenCollective, PeerLink, RankLook
 from paceline.events.columns import (
     CollectiveCalls,
     CollectiveSums,
@@ -188,6 +188,7 @@ __all__ = [
     "DeviceProcess",
     "DeviceSamples",
     "DeviceWindow",
+    "Doing",
     "Effect",
     "EnergySource",
     "EnergySplit",
@@ -227,6 +228,7 @@ __all__ = [
     "RankCondition",
     "RankFact",
     "RankFacts",
+    "RankLook",
     "RankPlace",
     "RankWindow",
     "RatedSpeed",

@@ -5,7 +5,7 @@ calls decides where they go. A rank's rows stay in the order in which it measure
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from paceline.events import (
     JobDescribed,
     OpenCollective,
     RankCondition,
+    RankLook,
     RankPlace,
     Speakers,
     StepTimings,
@@ -164,10 +165,17 @@ class Batcher:
         """What the node did to the ranks meanwhile: it goes out with their next rows."""
         self._jobs[key].told.observe(conditions)
 
-    def update_open(self, key: tuple[str, int], collectives: list[OpenCollective], now_s: float) -> None:
-        """The collectives that ranks stand in at ``now_s``: they go out even where no rows do."""
+    def update_open(
+        self,
+        key: tuple[str, int],
+        collectives: list[OpenCollective],
+        now_s: float,
+        looks: Sequence[RankLook] = (),
+    ) -> None:
+        """The collectives that ranks stand in at ``now_s``, and where ranks are: they go out even where no rows do."""
         told = self._jobs[key].told
         told.open, told.open_s = collectives, now_s
+        told.looks = list(looks) or told.looks
 
     def quiet(self, key: tuple[str, int]) -> bool:
         """Whether no message of this job's steps has gone out since this was last asked: then it may be told that its

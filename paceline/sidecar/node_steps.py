@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from paceline.events import OpenCollective, RankCondition
+from paceline.events import OpenCollective, RankCondition, RankLook
 from paceline.sidecar.call_columns import CallColumns
 from paceline.sidecar.collective_columns import collective_columns
 from paceline.sidecar.collective_sums import HeldCollectives
@@ -41,6 +41,7 @@ class NodeSteps:
         self.conditions: list[RankCondition] = []
         self.open: list[OpenCollective] = []
         self.open_s: float | None = None
+        self.looks: list[RankLook] = []
         self._held = HeldCollectives()
         self._progress = Progress()
         #: The latest step that each rank has closed, and that any had at each of the last looks.
@@ -121,6 +122,7 @@ class NodeSteps:
             "links": self.links.take(),
             "open": self.open[:MOST_OPEN],
             "now_s": self.open_s,
+            "looks": self.looks[:MOST_OPEN],
         }
-        self.open, self.open_s = [], None
+        self.open, self.open_s, self.looks = [], None, []
         return steps.ranks() | set(progress.spans), fields

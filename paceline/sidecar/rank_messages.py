@@ -20,6 +20,7 @@ from paceline.training.balance_messages import (
     BalanceWord,
     ProposedPlan,
 )
+from paceline.training.look_messages import LOOKED, Looked
 from paceline.training.messages import (
     BYE,
     HELLO,
@@ -90,10 +91,11 @@ class _Spoken(msgspec.Struct):
 for _held in (Peer, LinkReport, Place, BalanceObserved, BalancePlan):
     _reader(_held)
 _hello, _bye, _settled, _balance = _reader(Hello), _reader(Bye), _reader(Settled), _reader(BalanceWord)
+_looked = _reader(Looked)
 _rest, _spoken = msgspec.json.Decoder(_Rest), msgspec.json.Decoder(_Spoken)
 
 
-def decode(data: bytes) -> RankMessage | BalanceWord:
+def decode(data: bytes) -> RankMessage | BalanceWord | Looked:
     """What a rank said.
 
     Raises:
@@ -112,6 +114,8 @@ def decode(data: bytes) -> RankMessage | BalanceWord:
             return _bye.decode(body)
         if kind == BALANCE:
             return _balance.decode(body)
+        if kind == LOOKED:
+            return _looked.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise (NotABalanceWordError if kind == BALANCE else NotAMessageError)(str(error)) from error
     raise NotAMessageError("a message of unknown kind")

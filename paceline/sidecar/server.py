@@ -1,8 +1,9 @@
 """The sidecar's server: takes what the ranks of a node wrote down and passes it on as events.
 
-Rule of this file: the door. It asks nothing of a rank, tells it what is safe, never blocks one, and survives whatever
-arrives: a connection that sends garbage is dropped and counted. It ends when its parent hangs up or says so, when it is
-stopped, or (``until_empty``) when all ranks have left; what is buffered goes out within a bounded time.
+Rule of this file: the door. It asks a rank nothing while its training moves, tells it what is safe, never blocks one,
+and survives whatever arrives: a connection that sends garbage is dropped and counted. It ends when its parent hangs up
+or says so, when it is stopped, or (``until_empty``) when all ranks have left; what is buffered goes out within a
+bounded time.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import math
 import os
 import selectors
 import socket
+import struct
 import time
 from collections.abc import Collection
 from dataclasses import replace
@@ -18,7 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from paceline.command_rules import job_target
-from paceline.events import BalancePlan, OpenCollective
+from paceline.events import BalancePlan, OpenCollective, RankLook
 from paceline.sidecar.balance import Balance, Speaker
 from paceline.sidecar.batch import Batcher, Outgoing
 from paceline.sidecar.captures import Captures
@@ -26,7 +28,9 @@ from paceline.sidecar.columns import LONGEST_WORD
 from paceline.sidecar.conditions import Conditions
 from paceline.sidecar.decode import MarkDecoder, fault_in
 from paceline.sidecar.interfaces import Interfaces
+from paceline.sidecar.looks import Job, Looks
 from paceline.sidecar.nccl_inspector import NcclInspector
+from paceline.sidecar.process_look import process_look
 from paceline.sidecar.rank_messages import (
     NotABalanceWordError,
     NotAMessageError,
@@ -40,8 +44,10 @@ from paceline.sidecar.rank_rows import Report
 from paceline.sidecar.sinks import Sink
 from paceline.terminal import say
 from paceline.topics import CAPTURE
-from paceline.training.balance_messages import ProposedPlan
+from paceline.training import marks
+from paceline.training.balance_messages import BalanceWord, ProposedPlan
 from paceline.training.capture_messages import encode as encode_capture
+from paceline.training.look_messages import Looked, encode_look
 from paceline.training.messages import LEARNED, MOST_HELLOS, PROTOCOL, Bye, Hello, Marks, Settled
 from paceline.training.socket_path import short_path
 
@@ -53,6 +59,8 @@ DRAIN_S = 0.5
 LOOK_EVERY_S = 1.0
 STANDING_S = 5.0
 MOST_STANDING = 16
+#: Marks that a rank's probe writes down also while its training gets no further.
+_STILL = frozenset((marks.QUEUED, marks.GC_START, marks.GC_STOP, marks.STANDING))
 CLOSE_S = 2.0
 #: From then on nobody waits for a reader of commands that hangs.
 COMMANDS_CLOSE_S = 0.3
@@ -65,7 +73,9 @@ LAST_RANK_S = 1.0
 class _Rank:
     """Who speaks on a connection, once it has said hello, and what has come of its marks."""
 
-    def __init__(self) -> None:
+    def __init__(self, peer: int) -> None:
+        #: Its process as this node numbers it, whatever it says of itself; 0 where that is not visible here.
+        self.peer = peer
         self.rank = self.pid = -1
         self.hello: Hello | None = None
         self.hellos = 1
@@ -92,6 +102,7 @@ class _Rank:
                 seq=collective.seq,
                 operation=collective.operation[:LONGEST_WORD],
                 start_s=start_s,
+                bytes=collective.bytes,
             )
             for collective, start_s in self.decoder.open(before_s)[:MOST_STANDING]
         ]
@@ -152,6 +163,7 @@ class Sidecar:
         self._listener = listener
         self._batcher = batcher
         self._interfaces = Interfaces()
+        self._looks = Looks(process_look)
         self._sinks = sinks
         self._commands = commands
         self._nccl = nccl
@@ -262,16 +274,30 @@ class Sidecar:
             if key not in self._conditions:
                 self._conditions[key] = Conditions()
             self._batcher.observe(key, self._conditions[key].sample(ranks, time.time(), now_s))
-        if now_s < self._stand_at:
-            return
-        self._stand_at = now_s + STANDING_S
+        self._ask(now_s)
+        looks = self._looks.drain(now_s, time.time())
+        if looks or now_s >= self._stand_at:
+            self._stand_at = now_s + STANDING_S
+            self._stand(looks, now_s)
+
+    def _ask(self, now_s: float) -> None:
+        """Ask ranks that get no further where they are."""
+        wishes = dict(self._looks.wishes(now_s))
+        for connection, rank in self._ranks.items() if wishes else ():
+            if rank.job is not None and (number := wishes.get((rank.job, rank.rank))) is not None:
+                _sent(connection, encode_look(number))
+
+    def _stand(self, looks: dict[Job, list[RankLook]], now_s: float) -> None:
+        """Report who stands in a collective, and where ranks are."""
         standing: dict[tuple[str, int], list[OpenCollective]] = {}
         for rank in self._ranks.values():
             if rank.job is not None:
                 standing.setdefault(rank.job, []).extend(rank.standing(time.time() - STANDING_S))
         for key, collectives in standing.items():
-            if collectives or self._batcher.quiet(key):
-                self._batcher.update_open(key, collectives, time.time())
+            seen = looks.get(key, [])
+            if collectives or seen or self._batcher.quiet(key):
+                seen = seen or ([] if collectives else self._looks.moving(key, now_s, time.time()))
+                self._batcher.update_open(key, collectives, time.time(), seen)
 
     def _pass_on(self, outgoing: list[Outgoing]) -> None:
         for sink in self._sinks:
@@ -311,7 +337,7 @@ class Sidecar:
         except OSError:
             return  # The rank gave up before we came to it.
         connection.setblocking(False)
-        self._ranks[connection] = _Rank()
+        self._ranks[connection] = _Rank(_peer_of(connection))
         self._selector.register(connection, selectors.EVENT_READ, lambda: self._receive(connection))
 
     def _receive(self, connection: socket.socket) -> None:
@@ -352,13 +378,19 @@ class Sidecar:
             return False
         if isinstance(message, Marks):
             return self._decode(rank, message)
-        if isinstance(message, Bye):
+        self._take(rank, rank.job, message)
+        return True
+
+    def _take(self, rank: _Rank, job: Job, message: Bye | Looked | BalanceWord) -> None:
+        """Take what is rare."""
+        if isinstance(message, Looked):
+            self._looks.answer((job, rank.rank), message)
+        elif isinstance(message, Bye):
             self._leave(rank)
         elif self._balance is not None and rank.hello is not None:
             rank.awaits, rank.run = rank.awaits or message.awaits, message.run
-            who = Speaker(rank.job, rank.rank, rank.hello.world_size)
+            who = Speaker(job, rank.rank, rank.hello.world_size)
             self._balance.take(who, message, time.time())
-        return True
 
     def _refuse_word(self) -> bool:
         """A balancer's word that is none costs its rank nothing but the word."""
@@ -370,6 +402,8 @@ class Sidecar:
         """Take what a rank wrote down; whether it can be a rank's."""
         if fault_in(message) is not None:
             return False
+        if rank.job is not None and any(kind not in _STILL for _, kind, _ in message.marks):
+            self._looks.mark((rank.job, rank.rank), time.monotonic())
         try:
             self._update(rank, rank.decoder.decode(message))
         except Exception as error:  # One rank's oddity must not end the timing of the others.
@@ -396,6 +430,7 @@ class Sidecar:
             if self._nccl is not None:
                 self._nccl.join(rank.pid, rank.job, rank.rank)
             rank.hello, rank.decoder = hello, MarkDecoder(hello.place)
+            self._looks.join((rank.job, rank.rank), rank.peer, time.monotonic())
             return True
         rank.hellos += 1
         learned = {name: getattr(hello, name) for name in LEARNED}
@@ -415,6 +450,7 @@ class Sidecar:
 
     def _leave(self, rank: _Rank) -> None:
         if rank.job is not None:
+            self._looks.leave((rank.job, rank.rank))
             self._update(rank, rank.decoder.end())
             self._batcher.leave(rank.job, rank.rank, time.time())
 
@@ -434,6 +470,12 @@ class Sidecar:
         if not data:
             self._selector.unregister(parent_fd)
             self._ending = True
+
+
+def _peer_of(connection: socket.socket) -> int:
+    """The process at the other end, as the kernel knows it."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return max(int(struct.unpack("3i", credentials)[0]), 0)
 
 
 def _sent(connection: socket.socket, data: bytes) -> bool:

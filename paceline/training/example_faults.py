@@ -8,12 +8,15 @@ import os
 import shlex
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 #: What the faults add to a step, about.
 EXTRA_S = 0.12
+#: How long a rank that hangs does so: less than gloo's own time limit in the demo.
+HANG_S = 60.0
 #: Environment variable with the command that makes the rank's link slow; the demo sets it.
 LINK_COMMAND_VARIABLE = "PACELINE_EXAMPLE_LINK_COMMAND"
 
@@ -113,10 +116,29 @@ class Link(Fault):
             subprocess.run(shlex.split(command), check=True)  # noqa: S603 - from the demo
 
 
+class Hang(Fault):
+    """The rank does not come to the next collective, for a minute."""
+
+    what = "hang: it waits for a minute before its next collective"
+
+    def begin(self, network: Any, data: Any, batch: int) -> None:
+        """Wait for a lock that nobody releases."""
+        lock = threading.Lock()
+        with lock:
+            lock.acquire(timeout=HANG_S)
+
+
 def _seconds(action: Callable[[], object]) -> float:
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
 
 
-FAULTS: dict[str, type[Fault]] = {"compute": Compute, "input": Input, "cpu": Cpu, "gc": Garbage, "link": Link}
+FAULTS: dict[str, type[Fault]] = {
+    "compute": Compute,
+    "input": Input,
+    "cpu": Cpu,
+    "gc": Garbage,
+    "link": Link,
+    "hang": Hang,
+}

@@ -22,6 +22,8 @@ from paceline.training.balance_link import BalanceLink
 from paceline.training.capturing import FORKS, Capturing, captures_on
 from paceline.training.device_clock import DeviceClock
 from paceline.training.links import TcpLinks
+from paceline.training.look_messages import decode_look, encode_looked
+from paceline.training.looking import look
 from paceline.training.messages import (
     LEARNED,
     MOST_HELLOS,
@@ -265,6 +267,13 @@ class Shipping:
             else:
                 self._balance.hear(told)
                 self._capturing.hear(told)
+                self._answer(decode_look(told))
+
+    def _answer(self, number: int | None) -> None:
+        """Tell a sidecar that asks where the thread that trains is."""
+        if number is not None:
+            self._unsent.append(encode_looked(look(self._probe, number)))
+            self._flush()
 
     def _disconnect(self) -> None:
         """The sidecar has gone: hear what it said last, and look for another from the next turn on."""

@@ -9,6 +9,8 @@ import hashlib
 import math
 from typing import Any, NamedTuple
 
+import msgspec
+
 from paceline.events import Cost, Coverage, Evidence, Finding, FindingKind, Severity
 
 from .lifecycle import FINAL
@@ -42,6 +44,18 @@ class Subject(NamedTuple):
     has_steps: bool = True
 
 
+class Blocked(NamedTuple):
+    """Where code is blocked: the line of those accused and of the others, who only waits, in which collective, and the
+    command to run next; "" where that is not known."""
+
+    line: str
+    others_line: str
+    victims: tuple[int, ...]
+    seq: int
+    operation: str
+    next: str
+
+
 class Said(NamedTuple):
     """What a detector says of an episode: the numbers that speak for it, a sentence, and what was cleared.
 
@@ -56,6 +70,8 @@ class Said(NamedTuple):
     over: str = ""
     severity: Severity | None = None
     confidence: float | None = None
+    #: Where ranks wait for each other in a collective that does not end.
+    blocked: Blocked | None = None
 
 
 def finding(episode: Episode[Any, Any], said: Said, job: JobKey, coverage: Coverage) -> Finding:
@@ -64,7 +80,7 @@ def finding(episode: Episode[Any, Any], said: Said, job: JobKey, coverage: Cover
     over = episode.state in FINAL
     severity = said.severity or _severity(_lost_ratio(episode))
     steps = (episode.first_step, episode.last_step) if subject.has_steps else (NO_STEP, NO_STEP)
-    return Finding(
+    made = Finding(
         id=finding_id(*job, subject.kind, subject.name, int(episode.first)),
         revision=episode.revision,
         kind=subject.kind,
@@ -87,6 +103,16 @@ def finding(episode: Episode[Any, Any], said: Said, job: JobKey, coverage: Cover
         evidence=said.evidence,
         exonerated=list(said.cleared),
         summary=(said.over or _no_longer(said.summary, episode)) if over else said.summary,
+    )
+    return made if said.blocked is None else _with_place(made, said.blocked)
+
+
+def _with_place(made: Finding, blocked: Blocked) -> Finding:
+    """``made`` with what is known of where the code is."""
+    words = {"line": blocked.line, "others_line": blocked.others_line, "next": blocked.next}
+    known = {name: word for name, word in words.items() if word}
+    return msgspec.structs.replace(
+        made, victims=list(blocked.victims), seq=blocked.seq, operation=blocked.operation, **known
     )
 
 

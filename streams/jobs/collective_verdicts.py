@@ -85,6 +85,8 @@ class Collectives:
                 findings += self._advance(waiting)  # who has come how far is in there
             # Ranks that have left came to no collective: a job that is stopped does not go on.
             left = isinstance(message, StepTimings) and message.ended
+            looks = message.looks if isinstance(message, StepTimings) else []
+            self.hang.look(who.ranks, looks, standing=message.now_s is not None and not left)
             stopped = None if left else self.hang.update(who.ranks, message.open, message.now_s)
             if stopped is not None:
                 findings.append(self._finding(stopped, hang.said(stopped, self.nodes), message))

@@ -1,20 +1,22 @@
-"""Has the job stopped: who stands in which collective, and who has not come to it.
+"""Has the job stopped: who waits in which collective, who has not called it, and where its code is.
 
-Rule of this file: pure. The ranks that wait tell so themselves; who is missing follows from the numbers of the
+Rule of this file: pure. The ranks that wait say so themselves; who is missing follows from the numbers of the
 collectives that each rank is known to have reached. A rank that is missing here because it waits elsewhere is a victim:
-accused are those who are missing and wait nowhere. How long counts by each waiter's own clock.
+accused are those who are missing and wait nowhere. How long counts by each waiter's own clock. Where the missing were
+looked at and do not move, it is reported early; while one of them moves (a checkpoint, an evaluation), not at all.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from paceline.events import OpenCollective
+from paceline.events import OpenCollective, RankLook
 
 from ..collective_batch import CollectiveBatch
-from ..episodes.finding import Said, Subject, number
+from ..episodes.finding import Blocked, Said, Subject, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
 from ..limits import MOST_RANKS
@@ -22,6 +24,26 @@ from ..limits import MOST_RANKS
 #: Ranks told by number in a finding; of more, only the first.
 MOST_TOLD = 64
 _SHOWN = 8
+#: A missing rank that still moves holds the finding back for so long, in seconds: PyTorch's own limit by default.
+MOVES_S = 600.0
+#: Operations between two ranks, and one that is known only to be a collective: they match any other.
+_UNKNOWN = frozenset(("send", "recv", "collective", ""))
+#: Operations for which every rank passes the same number of bytes.
+_SAME_BYTES = frozenset(("all_reduce", "broadcast", "reduce", "reduce_scatter", "barrier"))
+#: What a rank does, in words.
+_DOING = {
+    "moving": "it is working",
+    "evaluating": "it is running a model",
+    "compiling": "it is compiling",
+    "loading": "its data loader is working",
+    "computing": "it is computing",
+    "waiting": "it is waiting there",
+    "waiting_for_loader": "it is waiting for its data loader",
+    "in_kernel": "it is blocked in the kernel",
+    "not_answering": "its Python does not run: native code holds the interpreter's lock",
+    "stopped": "its process is stopped (SIGSTOP or a debugger)",
+    "gone": "its process is gone",
+}
 #: A job has one hang at a time.
 _JOB = "job"
 
@@ -29,10 +51,15 @@ _JOB = "job"
 @dataclass(frozen=True)
 class HangConfig:
     """A collective hangs when ranks have stood in it for ``least_s``, and ``times`` longer than ever before; it is
-    confirmed at twice that. A rank that evaluates alone for a minute is no hang in a job that has seen one."""
+    confirmed at twice that. A rank that evaluates alone for a minute is no hang in a job that has seen one.
+
+    Where the reason is seen, by looks at the missing or by calls that differ, ``seen_share`` of ``least_s`` is enough,
+    and ``seen_times`` longer than ever before."""
 
     least_s: float = 30.0
     times: float = 5.0
+    seen_share: float = 0.4
+    seen_times: float = 3.0
 
 
 class Wait(msgspec.Struct):
@@ -44,10 +71,21 @@ class Wait(msgspec.Struct):
     seq: int
     operation: str
     waited_s: float
+    bytes: int | None = None
+
+
+class Place(msgspec.Struct):
+    """Where the code of a rank is, and what it does there."""
+
+    rank: int
+    doing: str
+    moved: bool | None
+    line: str
+    pid: int
 
 
 class Stop(msgspec.Struct):
-    """A collective that somebody is missing from."""
+    """A collective that somebody is missing from, or that ranks call in different ways."""
 
     group: str
     seq: int
@@ -60,6 +98,30 @@ class Stop(msgspec.Struct):
     #: Members of the group that were never heard of.
     unknown: int
     last_seq: int
+    #: Where those accused are, as far as they were looked at, and the line at which most of the others wait.
+    places: list[Place] = []
+    others_line: str = ""
+    #: The calls that differ under this number, each as words and its ranks, most ranks first; empty where they agree.
+    calls: list[tuple[str, list[int]]] = []
+    #: Whether each of the ranks that this one lacks waits in another group for ranks that wait here.
+    crossed: bool = False
+
+    def accused(self) -> list[int]:
+        """The ranks to name: those missing, or the few that call something else."""
+        if self.calls:
+            first, *others = (ranks for _, ranks in self.calls)
+            odd = sorted(rank for ranks in others for rank in ranks)
+            return odd if len(odd) < len(first) else []
+        return self.missing
+
+    def moves(self) -> bool:
+        """Whether any of those accused has got further since the look before."""
+        return any(place.moved for place in self.places)
+
+    def seen(self) -> bool:
+        """Whether it is known why nobody gets further: all the missing stand still, calls differ, or groups cross."""
+        still = [place for place in self.places if place.moved is False]
+        return bool(self.calls) or self.crossed or (bool(self.missing) and len(still) == len(self.missing))
 
 
 class HangEvidence(Measured, frozen=True, kw_only=True):
@@ -80,6 +142,7 @@ class Hang:
         self.config = config
         self.waits: dict[int, list[Wait]] = {}
         self.reached: dict[str, dict[int, int]] = {}
+        self.looks: dict[int, Place] = {}
         self.longest_s = 0.0
         self.last_step = -1
         # It only goes on waiting: growth is no news.
@@ -93,6 +156,15 @@ class Hang:
         self.longest_s = max(self.longest_s, batch.longest_wait_s)
         self.last_step = max(self.last_step, batch.last_step)
 
+    def look(self, ranks: Sequence[int], looks: Sequence[RankLook], *, standing: bool) -> None:
+        """Where a node's ``ranks`` are; what was seen before goes once the node no longer says who is ``standing``."""
+        if not standing:
+            for rank in ranks if self.looks else ():
+                self.looks.pop(rank, None)
+        for one in looks:
+            if one.rank < MOST_RANKS:
+                self.looks[one.rank] = Place(one.rank, one.doing, one.moved, one.line, one.pid)
+
     def update(self, ranks: Sequence[int], open_: Sequence[OpenCollective], now_s: float | None) -> HangEpisode | None:
         """Take in who of a node's ``ranks`` waits at ``now_s``; the episode where it has something new to tell."""
         if now_s is None and not self.waits:
@@ -102,49 +174,113 @@ class Hang:
         now_s = now_s or 0.0
         for one in open_:
             if one.rank < MOST_RANKS and one.start_s < now_s:
-                wait = Wait(one.rank, one.group, one.group_size, one.seq, one.operation, now_s - one.start_s)
-                self.waits.setdefault(one.rank, []).append(wait)
+                words = (one.group, one.group_size, one.seq, one.operation)
+                self.waits.setdefault(one.rank, []).append(Wait(one.rank, *words, now_s - one.start_s, one.bytes))
         return self._judge()
 
+    def _blocked(self) -> dict[int, list[Wait]]:
+        """Who waits for others. What all other members are through keeps nobody: a rank that was stopped right after
+        it has not reported its end, and never will."""
+        lowest = {group: sorted(reached.items(), key=lambda one: one[1])[:2] for group, reached in self.reached.items()}
+        blocked: dict[int, list[Wait]] = {}
+        for rank, waits in self.waits.items():
+            kept = []
+            for wait in waits:
+                others = [at for other, at in lowest.get(wait.group, ()) if other != rank]
+                known = len(self.reached.get(wait.group, {}).keys() | {rank})
+                if known < wait.size or not others or others[0] < wait.seq:
+                    kept.append(wait)
+            if kept:
+                blocked[rank] = kept
+        return blocked
+
     def _judge(self) -> HangEpisode | None:
-        longest = max((wait.waited_s for waits in self.waits.values() for wait in waits), default=0.0)
-        bar = max(self.config.least_s, self.config.times * self.longest_s)
-        signal: Signal | None = "calm" if not self.waits else None
-        if longest >= bar:
-            signal = "persistent" if longest >= 2 * bar else "late"
+        blocked = self._blocked()
+        longest = max((wait.waited_s for waits in blocked.values() for wait in waits), default=0.0)
+        stop = self._stop(blocked) if longest >= self.config.seen_share * self.config.least_s else None
+        threshold = self._threshold(stop, longest)
+        signal: Signal | None = "calm" if not blocked else None
+        if stop is not None and threshold is not None and longest >= threshold:
+            signal = "persistent" if longest >= 2 * threshold else "late"
         episode = self.tracker.get(_JOB)
         if signal is None or (signal == "calm" and episode is None):
             return None
         episode = episode or self.tracker.begin(_JOB, self.last_step)
-        if signal != "calm":
+        news = False
+        if signal != "calm" and stop is not None and threshold is not None:
+            news = episode.evidence is not None and _news(episode.evidence.stop, stop)
             episode.lost_s = episode.span_s = longest
-            episode.evidence = HangEvidence(
-                margin=longest / bar, waited_s=longest, usual_s=self.longest_s, stop=self._stop()
-            )
-        return self.tracker.revise(_JOB, signal, longest)
+            margin = longest / threshold
+            episode.evidence = HangEvidence(margin=margin, waited_s=longest, usual_s=self.longest_s, stop=stop)
+        return self.tracker.revise(_JOB, signal, longest, news=news)
 
-    def _stop(self) -> Stop:
-        """The collective to name: of those that somebody who waits nowhere is missing from, the longest awaited."""
-        places = sorted({(wait.group, wait.seq) for waits in self.waits.values() for wait in waits})
-        stops = [self._of(group, seq) for group, seq in places]
-        return min(stops, key=lambda stop: (not stop.missing, not stop.unknown, -stop.waits))
+    def _threshold(self, stop: Stop | None, longest: float) -> float | None:
+        """How long is too long for ``stop``; None while one of the missing moves.
 
-    def _of(self, group: str, seq: int) -> Stop:
-        here = [w for ws in self.waits.values() for w in ws if w.group == group and w.seq == seq]
+        The first step of a job compiles and connects: what is seen in it is no reason to report early.
+        """
+        config = self.config
+        if stop is not None and stop.moves() and longest < MOVES_S:
+            return None
+        usual = max(config.least_s, config.times * self.longest_s)
+        if stop is not None and stop.seen() and self.last_step >= 1:
+            return min(max(config.seen_share * config.least_s, config.seen_times * self.longest_s), usual)
+        return usual
+
+    def _stop(self, blocked: dict[int, list[Wait]]) -> Stop:
+        """The collective to name: one that ranks call differently, else of those that somebody who waits
+        nowhere is missing from, the longest awaited."""
+        places = sorted({(wait.group, wait.seq) for waits in blocked.values() for wait in waits})
+        stops = [self._of(group, seq, blocked) for group, seq in places]
+        return min(stops, key=lambda stop: (not stop.calls, not stop.missing, not stop.unknown, -stop.waits))
+
+    def _of(self, group: str, seq: int, blocked: dict[int, list[Wait]]) -> Stop:
+        here = [w for ws in blocked.values() for w in ws if w.group == group and w.seq == seq]
         waiting = sorted({wait.rank for wait in here})
         reached = self.reached.get(group, {})
-        missing = sorted(rank for rank, at in reached.items() if at < seq and rank not in self.waits)
+        there = set(waiting)
+        behind = [rank for rank, at in reached.items() if at < seq and rank not in there]
+        missing = sorted(rank for rank in behind if rank not in blocked)
         size = max(wait.size for wait in here)
-        unknown = max(size - len(set(reached) | set(waiting)), 0)
-        last = max((reached[rank] for rank in missing), default=-1)
-        counts = (len(waiting), len(missing))
-        return Stop(group, seq, here[0].operation, waiting[:MOST_TOLD], *counts, missing[:MOST_TOLD], unknown, last)
+        calls = _calls(here)
+        stop = Stop(
+            group,
+            seq,
+            next(wait.operation for wait in here if not calls or wait.rank == calls[0][1][0]),
+            waiting[:MOST_TOLD],
+            len(waiting),
+            len(missing),
+            missing[:MOST_TOLD],
+            unknown=max(size - len(set(reached) | there), 0),
+            last_seq=max((reached[rank] for rank in missing), default=-1),
+            calls=calls if len(calls) > 1 else [],
+            crossed=not missing and self._crossed(behind[:MOST_TOLD], waiting[:MOST_TOLD], blocked),
+        )
+        accused = dict.fromkeys(stop.accused())
+        stop.places = [self.looks[rank] for rank in list(accused)[:MOST_TOLD] if rank in self.looks]
+        stop.others_line = self._most_common_line([rank for rank in waiting if rank not in accused])
+        return stop
+
+    def _most_common_line(self, ranks: list[int]) -> str:
+        lines = Counter(self.looks[rank].line for rank in ranks if rank in self.looks and self.looks[rank].line)
+        return max(sorted(lines), key=lines.__getitem__, default="")
+
+    def _crossed(self, behind: list[int], waiting: list[int], blocked: dict[int, list[Wait]]) -> bool:
+        """Whether ranks that have not come here wait where those that wait here have not come, and none moves."""
+        looks = [self.looks[rank] for rank in (*behind, *waiting) if rank in self.looks]
+        return not any(look.moved for look in looks) and any(
+            self.reached.get(wait.group, {}).get(rank, wait.seq) < wait.seq
+            for late in behind
+            for wait in blocked[late]
+            for rank in waiting
+        )
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data."""
         return {
             "waits": [msgspec.to_builtins(wait) for waits in self.waits.values() for wait in waits],
             "reached": [[group, list(reached.items())] for group, reached in self.reached.items()],
+            "looks": [msgspec.to_builtins(place) for place in self.looks.values()],
             "longest_s": self.longest_s,
             "last_step": self.last_step,
             "tracker": self.tracker.snapshot(),
@@ -156,8 +292,33 @@ class Hang:
         for wait in msgspec.convert(data["waits"], list[Wait]):
             self.waits.setdefault(wait.rank, []).append(wait)
         self.reached = {group: dict(reached) for group, reached in data["reached"]}
+        self.looks = {place.rank: place for place in msgspec.convert(data["looks"], list[Place])}
         self.longest_s, self.last_step = float(data["longest_s"]), int(data["last_step"])
         self.tracker.load(data["tracker"])
+
+
+def _news(before: Stop, now: Stop) -> bool:
+    """Whether ``now`` names other ranks, or a line that was not known before."""
+    if before.accused() != now.accused():
+        return True
+    lines = {place.rank: place.line for place in before.places}
+    return any(place.line and not lines.get(place.rank) for place in now.places)
+
+
+def _calls(here: Sequence[Wait]) -> list[tuple[str, list[int]]]:
+    """What ranks have called under one number, by operation and, where it must be the same, bytes; most ranks first.
+
+    The sizes of what gathers and scatters may differ between ranks; a call that is not known agrees with any.
+    """
+    ranks: dict[str, list[int]] = {}
+    sized = len({wait.operation for wait in here}) == 1 and here[0].operation in _SAME_BYTES
+    for wait in here:
+        if wait.operation not in _UNKNOWN and (not sized or wait.bytes is not None):
+            words = f"{wait.operation} of {wait.bytes} bytes" if sized else wait.operation
+            ranks.setdefault(words, []).append(wait.rank)
+    if len(ranks) == 1 and sized:
+        ranks = {here[0].operation: [wait.rank for wait in here]}
+    return sorted(((words, sorted(set(who))) for words, who in ranks.items()), key=lambda one: (-len(one[1]), one))
 
 
 def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
@@ -167,24 +328,99 @@ def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
     longest = "longest so far; beside it the longest that ever ended well"
     evidence = [
         number("waited", seen.waited_s, "s", seen.usual_s, longest),
-        number("waiting", stop.waits, "ranks", None, f"stand in {where}"),
+        number("waiting", stop.waits, "ranks", None, f"blocked in {where}"),
     ]
-    waiting = f"{stop.waits} ranks ({_some(stop.waiting, stop.waits)}) have stood in {where} for {seen.waited_s:.0f} s"
     if stop.missing:
         evidence.append(number("missing_reached", stop.last_seq, "number", stop.seq, "last collective of the missing"))
-        missing = _some(stop.missing, stop.misses)
-        summary = f"{waiting}; rank {missing} has not come to it. Look at that process: py-spy dump, dmesg."
-    elif stop.unknown:
-        summary = f"{waiting}; {stop.unknown} members of the group were never heard of. See whether they have started."
-    else:
-        summary = (
-            f"{waiting}, and every member is in it or waits elsewhere: look at the network and at mismatched calls."
-        )
-    missing_from = tuple(sorted({nodes[rank] for rank in stop.missing if rank in nodes}))
-    subject = Subject("hang", where, ranks=tuple(stop.missing), group=stop.group, nodes=missing_from)
-    return Said(subject, evidence, summary)
+    accused = stop.accused()
+    blocked = _blocked(stop, nodes)
+    waiting = f"{_ranks(stop.waiting, stop.waits)} blocked in {_collective(stop)} for {seen.waited_s:.0f} s"
+    reason = _reason(stop)
+    summary = f"{waiting}; {reason}. {_advice(stop, blocked)}"
+    over = (
+        f"{_ranks(stop.waiting, stop.waits)} blocked in {_collective(stop)} for {seen.waited_s:.0f} s; now it goes on."
+    )
+    on = tuple(sorted({nodes[rank] for rank in accused if rank in nodes}))
+    subject = Subject("hang", where, ranks=tuple(accused), group=stop.group, nodes=on)
+    return Said(subject, evidence, summary, over=over, blocked=blocked)
 
 
-def _some(ranks: list[int], count: int) -> str:
-    shown = ranks[:_SHOWN]
-    return ", ".join(map(str, shown)) + (f" and {count - len(shown)} more" if count > len(shown) else "")
+def _collective(stop: Stop) -> str:
+    return f"{stop.operation} #{stop.seq} (group {stop.group})"
+
+
+def _reason(stop: Stop) -> str:
+    """Why nobody gets further, as far as it is seen."""
+    if stop.calls:
+        calls = [f"{_plain(ranks, len(ranks))} called {call}" for call, ranks in stop.calls[:_SHOWN]]
+        return f"calls differ: {', '.join(calls)}{_place(stop)}"
+    if stop.missing:
+        place = _place(stop)
+        verb = "has" if stop.misses == 1 else "have"
+        return f"{_plain(stop.missing, stop.misses)} {verb} not called it{place}"
+    if stop.crossed:
+        return "the others wait in another group for these: two groups are used in different order"
+    if stop.unknown:
+        members = "1 member of the group has" if stop.unknown == 1 else f"{stop.unknown} members of the group have"
+        return f"{members} never reported"
+    return "every member of the group waits in it or in another collective"
+
+
+def _place(stop: Stop) -> str:
+    """The line of the first of the missing whose line is known, and what it does there."""
+    if not stop.places:
+        return ""
+    place = next((one for one in stop.places if one.line), stop.places[0])
+    words = [place.line, _DOING.get(place.doing, "")]
+    return "".join(f"{mark}{word}" for mark, word in zip((": ", ", "), filter(None, words), strict=False))
+
+
+def _advice(stop: Stop, blocked: Blocked) -> str:
+    if blocked.next:
+        return f"Next: {blocked.next}"
+    if stop.unknown and not (stop.calls or stop.crossed):
+        return "Check that they have started."
+    return "Next: compare the order, operations and sizes of the calls on these ranks; check the network."
+
+
+def _blocked(stop: Stop, nodes: Mapping[int, str]) -> Blocked:
+    place = next((one for one in stop.places if one.line), next(iter(stop.places), None))
+    next_ = ""
+    if stop.missing and not stop.calls:
+        rank = place.rank if place is not None else stop.missing[0]
+        next_ = _command(rank, place) + (f" on node {nodes[rank]}" if rank in nodes else "")
+    accused = set(stop.accused())
+    return Blocked(
+        line=place.line if place is not None else "",
+        others_line=stop.others_line,
+        victims=tuple(rank for rank in stop.waiting if rank not in accused),
+        seq=stop.seq,
+        operation=stop.operation,
+        next=next_,
+    )
+
+
+def _command(rank: int, place: Place | None) -> str:
+    if place is None or not place.pid:
+        return f"py-spy dump of rank {rank}"
+    return f"kill -CONT {place.pid}" if place.doing == "stopped" else f"py-spy dump --pid {place.pid}"
+
+
+def _ranks(ranks: list[int], count: int) -> str:
+    """The subject of a sentence and its verb.
+
+    >>> _ranks([0, 1, 3], 3), _ranks([2], 1)
+    ('Ranks 0, 1 and 3 have been', 'Rank 2 has been')
+    """
+    plain = _plain(ranks, count)
+    return f"{plain[0].upper()}{plain[1:]} {'has' if count == 1 else 'have'} been"
+
+
+def _plain(ranks: list[int], count: int) -> str:
+    """
+    >>> _plain([2], 1), _plain([0, 1], 2), _plain(list(range(20)), 20)
+    ('rank 2', 'ranks 0 and 1', 'ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more')
+    """
+    shown = [str(rank) for rank in ranks[:_SHOWN]]
+    more = f"{count - len(shown)} more" if count > len(shown) else shown.pop() if len(shown) > 1 else ""
+    return f"rank{'' if count == 1 else 's'} {', '.join(shown)}" + (f" and {more}" if more else "")

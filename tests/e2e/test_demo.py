@@ -78,6 +78,24 @@ def test_the_demo_names_the_rank_that_turns_slow(request, kafka, fault, rank, ca
     assert all(line.startswith("paceline:   ") for line in how)
 
 
+def test_the_demo_names_the_line_of_the_rank_that_hangs():
+    """While it hangs: who has not come, at which line, and what to run next."""
+    command = [sys.executable, "-m", "paceline", "demo", "--headless", "--json", "--seconds", "600", "--fault", "hang"]
+    hangs = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            told = json.loads(line)
+            hangs += [told] if told.get("kind") == "hang" else []
+            if hangs and hangs[-1]["state"] == "confirmed":
+                process.send_signal(signal.SIGINT)
+                break
+        process.stdout.read()
+    assert {tuple(finding["ranks"]) for finding in hangs} == {(2,)}
+    assert re.search(r"example\.py:\d+ train$", hangs[-1]["line"])
+    assert hangs[-1]["next"].startswith("py-spy dump --pid ")
+
+
 def test_a_demo_that_is_killed_leaves_nothing_behind():
     """Not its services, its broker, its sidecars or its ranks, which are in sessions of their own."""
     mark = uuid.uuid4().hex

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from paceline.sidecar.rank_messages import NotAMessageError, OtherProtocolError, decode, encode_settled
+from paceline.training.balance_messages import BALANCE
+from paceline.training.look_messages import LOOKED, Looked, encode_looked
 from paceline.training.messages import (
+    BYE,
     HELLO,
     MARKS,
     MARKS_HEAD,
@@ -129,3 +132,19 @@ def test_what_is_settled_is_read_by_the_rank() -> None:
 def test_what_no_sidecar_says_is_nothing_to_the_rank(told: bytes) -> None:
     """It raises nothing: that would end the timing."""
     assert decode_settled(told) is None
+
+
+def test_each_kind_of_message_has_a_first_byte_of_its_own():
+    """One that two kinds share would be read as the other, and lost without a word."""
+    kinds = [HELLO, MARKS, BYE, BALANCE, LOOKED]
+    assert len(set(kinds)) == len(kinds)
+
+
+def test_an_answer_to_a_look_is_read_and_bounded():
+    """What a rank says of where it is; numbers that cannot be are refused."""
+    looked = Looked(3, 4121, True, "train.py:45 evaluate", ["train.py:45 evaluate"])
+    assert decode(encode_looked(looked)) == looked
+    with pytest.raises(NotAMessageError):
+        decode(encode_looked(Looked(-1, 0, True, "")))
+    with pytest.raises(NotAMessageError):
+        decode(LOOKED + b"{}")

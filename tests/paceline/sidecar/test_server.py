@@ -22,6 +22,7 @@ import pytest
 from paceline import columns, topics, wire
 from paceline.events import JobDescribed, StepTimings
 from paceline.recording import Line, read
+from paceline.training.look_messages import Looked, decode_look, encode_looked
 from paceline.training.messages import (
     HELLO,
     MOST_HELLOS,
@@ -431,3 +432,27 @@ def test_a_second_one_on_the_same_socket_leaves_it_to_the_first(sidecar: Sidecar
     speaker.close()
     sidecar.end()
     assert len(sidecar.steps()) == 1
+
+
+@pytest.mark.slow
+def test_a_rank_that_gets_no_further_is_asked_where_it_is(sidecar: Sidecar, until: Callable[..., bool]) -> None:
+    """Its answer is in the recording beside its open collective; an answer to no question is ignored."""
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    speaker.say(rank.step(0))
+    speaker.say(rank.stuck(1))
+    speaker.say(encode_looked(Looked(0, 0, True, "train.py:1 unasked", ["train.py:1 unasked"])))
+    number = None
+    while number is None:
+        number = decode_look(speaker.socket.recv(4096))
+    speaker.say(encode_looked(Looked(number, 0, True, "train.py:45 evaluate", ["train.py:45 evaluate"])))
+
+    def looks() -> list[Any]:
+        return [(event, one) for event in sidecar.recorded(StepTimings) for one in event.looks]  # type: ignore[attr-defined]
+
+    until(looks)
+    event, look = looks()[0]
+    assert (look.rank, look.line, look.pid, look.moved) == (0, "train.py:45 evaluate", os.getpid(), None)
+    assert [(one.rank, one.seq, one.bytes) for one in event.open] == [(0, 1, 4096)]
+    speaker.close()
+    sidecar.end()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from paceline.events import OpenCollective
-from streams.jobs.hang import Hang, HangConfig, said
+from paceline.events import OpenCollective, RankLook
+from streams.jobs.hang import MOVES_S, Hang, HangConfig, said
 
 MEMBERS = 4
 
@@ -20,14 +20,190 @@ def hang(make_calls, join):
 def wait():
     """What a node tells of ranks that have stood in collective 1 for so long."""
 
-    def message(seconds, ranks=(0, 1, 3)):
-        waits = [
-            OpenCollective(rank=rank, group="default", group_size=MEMBERS, seq=1, operation="all_reduce", start_s=100.0)
-            for rank in ranks
-        ]
+    def message(seconds, ranks=(0, 1, 3), other=None):
+        """``other``: by rank, what differs of its collective."""
+        common = {"group": "default", "group_size": MEMBERS, "seq": 1, "operation": "all_reduce", "start_s": 100.0}
+        waits = [OpenCollective(**(common | {"rank": rank} | (other or {}).get(rank, {}))) for rank in ranks]
         return range(MEMBERS), waits, 100.0 + seconds
 
     return message
+
+
+@pytest.fixture
+def trains(hang, make_calls, join):
+    """The same job, after some steps."""
+    hang.reach(join(make_calls([(rank, 3, 0.0, 0.0) for rank in range(MEMBERS)], members=MEMBERS)))
+    hang.reached["default"] = dict.fromkeys(range(MEMBERS), 0)
+    return hang
+
+
+@pytest.fixture
+def look(trains):
+    """What a node tells of where ranks are."""
+
+    def message(places, standing=True):
+        looks = [
+            RankLook(rank=rank, time_s=0.0, doing=doing, moved=moved, line=line, pid=4000 + rank)
+            for rank, (doing, moved, line) in places.items()
+        ]
+        trains.look(range(MEMBERS), looks, standing=standing)
+
+    return message
+
+
+SPINS = ("computing", False, "train.py:45 evaluate")
+WAITS = ("waiting", False, "train.py:30 step")
+MOVES = ("moving", True, "train.py:50 save")
+
+
+def states(hang, wait, seconds=range(5, 61, 5), **message):
+    """When it is reported, and as what."""
+    told = [(second, hang.update(*wait(second, **message))) for second in seconds]
+    return [(second, episode.state) for second, episode in told if episode]
+
+
+class TestLooks:
+    def test_a_rank_that_stands_still_is_reported_early_with_its_line(self, trains, wait, look):
+        """Suspected from 12 s, confirmed from 24 s, with the command to run on its node."""
+        look({0: WAITS, 1: WAITS, 2: SPINS, 3: WAITS})
+        seconds = (11.9, 12.0, 23.9, 24.0)
+        assert states(trains, wait, seconds) == [(12.0, "suspected"), (24.0, "confirmed")]
+        told = said(trains.tracker.get("job"), {2: "gpu-3"})
+        assert told.summary == (
+            "Ranks 0, 1 and 3 have been blocked in all_reduce #1 (group default) for 24 s; rank 2 has not called it: "
+            "train.py:45 evaluate, it is computing. Next: py-spy dump --pid 4002 on node gpu-3"
+        )
+        assert (told.blocked.line, told.blocked.others_line) == ("train.py:45 evaluate", "train.py:30 step")
+        assert (told.blocked.victims, told.blocked.seq, told.blocked.operation) == ((0, 1, 3), 1, "all_reduce")
+
+    def test_a_rank_that_moves_is_no_hang(self, trains, wait, look):
+        """A checkpoint or an evaluation on one rank, however long; but not for ever."""
+        look({2: MOVES})
+        assert states(trains, wait, range(5, int(MOVES_S), 5)) == []
+        assert states(trains, wait, [MOVES_S]) == [(MOVES_S, "confirmed")]
+
+    def test_one_look_is_no_reason_to_report_early(self, trains, wait, look):
+        """Whether the rank moves is not known yet: the thresholds without looks hold."""
+        look({2: ("computing", None, "train.py:45 evaluate")})
+        assert states(trains, wait) == [(30, "suspected"), (60, "confirmed")]
+
+    def test_a_look_at_somebody_else_is_no_reason_either(self, trains, wait, look):
+        """The missing rank runs on a node whose looks have not come."""
+        look({0: WAITS, 1: WAITS, 3: WAITS})
+        assert states(trains, wait) == [(30, "suspected"), (60, "confirmed")]
+
+    def test_the_first_step_is_given_its_time(self, hang, wait):
+        """It compiles, connects and allocates."""
+        hang.look(range(4), [RankLook(rank=2, time_s=0.0, doing="waiting", moved=False)], standing=True)
+        assert states(hang, wait) == [(30, "suspected"), (60, "confirmed")]
+
+    def test_a_longer_threshold_holds_for_looks_as_well(self, trains, wait, look):
+        """Whoever asks for more patience gets it."""
+        trains.config = HangConfig(least_s=300.0)
+        look({2: SPINS})
+        assert states(trains, wait, (100, 119, 120)) == [(120, "suspected")]
+
+    def test_a_job_that_has_seen_long_waits_is_given_longer(self, trains, wait, look):
+        """Three times the longest, with the reason in sight."""
+        trains.longest_s = 8.0
+        look({2: SPINS})
+        assert states(trains, wait, (23.9, 24.0)) == [(24.0, "suspected")]
+
+    def test_a_line_that_becomes_known_is_news(self, trains, wait, look):
+        """It was suspected without one."""
+        trains.update(*wait(30))
+        look({2: SPINS})
+        assert trains.update(*wait(31)).state == "confirmed"
+        trains.tracker.forget("job")
+        look({2: ("not_answering", False, "")})
+        trains.update(*wait(24))
+        look({2: SPINS})
+        again = trains.update(*wait(25))
+        assert (again.state, again.revision, again.measured.stop.places[0].line) == ("confirmed", 2, SPINS[2])
+
+    def test_looks_of_an_earlier_hang_are_forgotten(self, trains, wait, look):
+        """Once its node trains on, where a rank was says nothing."""
+        look({2: SPINS})
+        look({}, standing=False)
+        assert states(trains, wait) == [(30, "suspected"), (60, "confirmed")]
+
+    def test_a_stopped_process_is_continued(self, trains, wait, look):
+        """The next command is another."""
+        look({2: ("stopped", False, "")})
+        told = said(trains.update(*wait(24)), {})
+        assert "rank 2 has not called it: its process is stopped" in told.summary
+        assert told.blocked.next == "kill -CONT 4002"
+
+    def test_a_rank_that_was_stopped_after_a_collective_is_missing_from_the_next(self, trains, wait, look):
+        """It has not reported the end of the one before, which all others are through: it waits for nobody there."""
+        trains.reached["default"] = {0: 0, 1: 0, 2: -1, 3: 0}
+        look({2: ("stopped", False, "")})
+        found = trains.update(*wait(24, range(4), {2: {"seq": 0}}))
+        assert (found.state, said(found, {}).subject.ranks) == ("confirmed", (2,))
+
+    def test_a_word_of_a_later_version_is_left_out(self, trains, wait, look):
+        """What is done there has no words here; the line has."""
+        look({2: ("dreaming", False, "train.py:1 f")})
+        assert "has not called it: train.py:1 f. Next" in said(trains.update(*wait(24)), {}).summary
+
+    def test_restored_it_goes_on(self, trains, wait, look):
+        """Looks and calls are state, too."""
+        look({2: SPINS})
+        trains.update(*wait(12))
+        again = Hang(HangConfig())
+        again.load(trains.snapshot())
+        assert again.update(*wait(24)) == trains.update(*wait(24))
+
+
+class TestCalls:
+    def test_a_rank_that_calls_something_else_is_named(self, trains, wait):
+        """It skipped a collective: all wait under the same number."""
+        found = trains.update(*wait(24, range(4), {2: {"operation": "all_gather"}}))
+        told = said(found, {2: "n"})
+        assert (found.state, told.subject.ranks, told.blocked.victims) == ("confirmed", (2,), (0, 1, 3))
+        assert "calls differ: ranks 0, 1 and 3 called all_reduce, rank 2 called all_gather." in told.summary
+        assert told.blocked.operation == "all_reduce"
+
+    def test_a_rank_that_passes_another_size_is_named(self, trains, wait):
+        """Ranks of an all_reduce pass as many bytes."""
+        sizes = {rank: {"bytes": 4 if rank == 1 else 8} for rank in range(4)}
+        told = said(trains.update(*wait(24, range(4), sizes)), {})
+        assert (told.subject.ranks, told.blocked.operation) == ((1,), "all_reduce")
+        assert "ranks 0, 2 and 3 called all_reduce of 8 bytes, rank 1 called all_reduce of 4 bytes" in told.summary
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            {rank: {"operation": "all_to_all", "bytes": rank} for rank in range(4)},
+            {rank: {"operation": "send" if rank % 2 else "recv"} for rank in range(4)},
+            {2: {"operation": "collective", "bytes": 0}},
+            {0: {"bytes": 8}, 1: {"bytes": 8}, 2: {"bytes": None}, 3: {"bytes": 8}},
+        ],
+    )
+    def test_calls_that_may_differ_accuse_nobody(self, trains, wait, other):
+        """Sizes of an all_to_all, a send and its recv, a call that is not known, a size of an earlier version."""
+        assert trains.update(*wait(29, range(4), other)) is None
+        assert said(trains.update(*wait(30, range(4), other)), {}).subject.ranks == ()
+
+    def test_two_against_two_accuse_nobody(self, trains, wait):
+        """Which of them is wrong cannot be known."""
+        halves = {rank: {"operation": "all_gather"} for rank in (2, 3)}
+        told = said(trains.update(*wait(24, range(4), halves)), {})
+        assert told.subject.ranks == ()
+        assert "ranks 2 and 3 called all_gather" in told.summary
+
+    def test_groups_in_opposite_order_accuse_nobody(self, trains, wait):
+        """Each pair waits where the other has not come."""
+        trains.reached["second"] = dict.fromkeys(range(4), 0)
+        crossed = {rank: {"group": "second"} for rank in (2, 3)}
+        found = trains.update(*wait(24, range(4), crossed))
+        assert (found.state, said(found, {}).subject.ranks) == ("confirmed", ())
+        assert "two groups are used in different order" in said(found, {}).summary
+
+    def test_calls_of_thousands_of_ranks_make_a_short_sentence(self, trains, wait):
+        """Names of operations come from outside."""
+        odd = {rank: {"operation": f"op{rank}" * 50} for rank in range(4)}
+        assert len(said(trains.update(*wait(24, range(4), odd)), {}).summary) < 2000
 
 
 def test_it_fires_at_half_a_minute_and_is_sure_at_a_minute(hang, wait):
@@ -47,15 +223,15 @@ def test_who_is_missing_is_accused(hang, wait):
     """The rank that has not come to the collective, and where it runs."""
     told = said(hang.update(*wait(30)), {2: "node-1"})
     assert (told.subject.ranks, told.subject.nodes) == ((2,), ("node-1",))
-    assert "3 ranks (0, 1, 3) have stood in all_reduce number 1 of group default for 30 s" in told.summary
-    assert "rank 2 has not come to it" in told.summary
+    assert "Ranks 0, 1 and 3 have been blocked in all_reduce #1 (group default) for 30 s" in told.summary
+    assert "rank 2 has not called it. Next: py-spy dump of rank 2 on node node-1" in told.summary
 
 
 def test_where_everybody_waits_nobody_is_accused(hang, wait):
     """Then it is the network, or calls that do not match."""
     told = said(hang.update(*wait(30, range(MEMBERS))), {})
     assert told.subject.ranks == ()
-    assert "every member is in it or waits elsewhere" in told.summary
+    assert "every member of the group waits in it or in another collective" in told.summary
 
 
 def test_it_is_over_when_nobody_waits(hang, wait):

@@ -17,7 +17,7 @@ from streams.snapshots import pack, unpack
 from streams.step_rows import SharedRows
 
 #: Of the state, as it is stored now.
-LAYOUT = 13
+LAYOUT = 14
 
 SLOW = {2: {"forward": 0.03, "backward": 0.06}}
 ROWS = ("rank", "step", "op", "microbatch", "start_s", "duration_s")
