@@ -24,6 +24,7 @@ _ESCAPES = {code: f"\\u{code:04x}" for code in _UNSEEN} | {ord("\n"): r"\n", ord
 
 #: What may be a login by an address: all up to the last @ before a blank, for a password holds whatever it likes.
 _LOGIN = re.compile(r"(?<=://)\S*@")
+_SCHEME = re.compile(r"[\w+.-]*:?")
 
 
 def without_logins(text: str) -> str:
@@ -38,10 +39,12 @@ def without_logins(text: str) -> str:
 def without_login(address: str) -> str:
     """The one ``address`` without its login, blanks in it or not, well-formed or not.
 
-    >>> without_login("//ada:p w@host")
-    '//(login)@host'
+    >>> without_login("//ada:p w@host"), without_login("ada:p//w@host:9092")
+    ('//(login)@host', '(login)@host:9092')
     """
     before, slashes, rest = address.partition("//")
+    if not slashes or not _SCHEME.fullmatch(before):
+        before, slashes, rest = "", "", address
     return f"{before}{slashes}(login)@{rest.rpartition('@')[2]}" if "@" in rest else address
 
 

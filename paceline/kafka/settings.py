@@ -15,6 +15,7 @@ from paceline import settings as names
 from paceline.kafka import tokens
 from paceline.kafka.tokens import TokenSettings, TokenSource
 from paceline.settings import Setting, SettingError
+from paceline.visible import without_login
 
 #: Said instead of brokers to a command that can do without: not even the default address is looked at.
 NO_BROKERS = "none"
@@ -96,7 +97,9 @@ class BrokerSettings:
         try:
             return replace(self, brokers=names.brokers(brokers))
         except ValueError as error:
-            raise SettingError(f"--brokers={brokers!r}: {error}; allowed: {names.BROKERS.allowed}") from error
+            raise SettingError(
+                f"--brokers={without_login(brokers)!r}: {error}; allowed: {names.BROKERS.allowed}"
+            ) from error
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """The TLS context, or None without TLS. aiokafka and Faust take it as it is.
