@@ -128,8 +128,9 @@ def brokers(raw: str) -> tuple[str, ...]:
     addresses = tuple(part.strip() for part in raw.split(",") if part.strip())
     for part in addresses:
         host, _, port = part.rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f"{part!r} is not host:port")
+        # A login, or an address with one, would be shown wherever the broker is named.
+        if not host or not set("@/").isdisjoint(host) or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"{without_login(part)!r} is not host:port")
     if not addresses:
         raise ValueError("no broker named")
     return addresses
@@ -156,7 +157,7 @@ def hosts(raw: str) -> tuple[str, ...]:
         if len(name) > 253 or not re.fullmatch(
             r"\*|(\*\.)?[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?|[0-9a-f]*:[0-9a-f]*:[0-9a-f:.]*", name
         ):
-            raise ValueError(f"{name[:60]!r} is not a host name")
+            raise ValueError(f"{without_login(name)[:60]!r} is not a host name")
     if len(names) > 256:
         raise ValueError("more than 256 names")
     return names

@@ -25,6 +25,7 @@ _ESCAPES = {code: f"\\u{code:04x}" for code in _UNSEEN} | {ord("\n"): r"\n", ord
 #: What may be a login by an address: all up to the last @ before a blank, for a password holds whatever it likes. A
 #: path has one slash of two.
 _LOGIN = re.compile(r"(:/{1,2})\S*@")
+_SCHEME = re.compile(r"[\w+.-]*:?")
 
 
 def without_logins(text: str) -> str:
@@ -41,10 +42,12 @@ def without_login(address: str) -> str:
 
     >>> without_login("//ada:p w@host"), without_login("ada:secret@kafka-1:9092,kafka-2:9092")
     ('//(login)@host', '(login)@kafka-1:9092,kafka-2:9092')
+    >>> without_login("ada:p//w@host:9092")
+    '(login)@host:9092'
     """
     before, slashes, rest = address.partition("//")
-    if not slashes:
-        before, rest = "", address
+    if not slashes or not _SCHEME.fullmatch(before):
+        before, slashes, rest = "", "", address
     return f"{before}{slashes}(login)@{rest.rpartition('@')[2]}" if "@" in rest else address
 
 

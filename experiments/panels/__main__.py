@@ -18,6 +18,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from paceline.kafka.errors import BusError
 from paceline.terminal import say
 
 from ..processes import RunError
@@ -106,8 +107,11 @@ def _until_all_answer(there: Stack, server: Prometheus, wanted: list[Asked]) -> 
     end_s, sequence = time.monotonic() + PATIENCE_S, 0
     troubles.spoil(there.settings)
     while time.monotonic() < end_s and not all(counts.values()):
-        troubles.send(there.settings, sequence)
-        sequence += 3
+        try:
+            troubles.send(there.settings, sequence)
+            sequence += 3
+        except BusError as error:  # A busy machine; the next turn tries again.
+            say(f"no troubles sent in this turn: {error}")
         # Somebody asks the forecaster, so that its answers take some time.
         with urllib.request.urlopen(f"{there.forecaster}/healthz", timeout=30.0) as answer:
             answer.read()

@@ -34,7 +34,7 @@ def by_paceline_alerts(at: str, *events: Any) -> None:
     destination = Destination(target.profile, "warning", 6, Random(1))
     for event in events:
         book.update(event, time.time())
-    message = destination.next(book, time.time())
+    message = destination.next(book, time.time(), time.monotonic())
     assert message is not None
     post(target, payloads.alertmanager(message, ""))
 

@@ -15,6 +15,8 @@ from paceline.settings import SETTINGS
 
 UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
 COLLECT, OTHERS = UNITS / "paceline-collect.service", UNITS / "paceline@.service"
+#: The services that the template names.
+NAMED = sorted(set(re.findall(r"paceline@(\w+)", OTHERS.read_text())))
 #: In tenths: systemd calls 0 to 2 safe, and 2 to 4 fairly so.
 MOST_EXPOSED = 20
 
@@ -43,7 +45,7 @@ def lines(unit: Path, name: str) -> list[str]:
     ("unit", "names"),
     [
         (COLLECT, ["paceline-collect"]),
-        (OTHERS, [f"paceline@{one}" for one in ("streams", "forecaster", "ui", "alerts")]),
+        (OTHERS, [f"paceline@{one}" for one in NAMED]),
     ],
 )
 @pytest.mark.parametrize("drop_in", [None, "kafka-password.conf", "attribution.conf"])
@@ -93,10 +95,9 @@ def test_the_collector_is_started_with_options_that_it_has():
 
 
 def test_every_service_that_the_template_names_is_a_command():
-    named = set(re.findall(r"paceline@(\w+)", OTHERS.read_text()))
     commands = {point.name for point in entry_points(group="paceline.commands")}
-    assert named == {"streams", "forecaster", "control", "archive", "ui", "alerts"}
-    assert named - {"alerts"} <= commands
+    assert set(NAMED) == {"streams", "forecaster", "control", "archive", "ui", "alerts"}
+    assert set(NAMED) - {"alerts"} <= commands
 
 
 @pytest.mark.parametrize("path", sorted(UNITS.iterdir()), ids=lambda path: path.name)

@@ -2,12 +2,15 @@
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("paceline", "collectors", "streams", "forecaster", "control", "ui", "importers", "simulator")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+#: What the wheel holds is what a user runs, and so what can print a message.
+PACKAGES = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
 #: What a library or the system says, and the product passes on.
 OF_OTHERS = ("NVML Shared Library Not Found",)
 LEAST_LETTERS = 6

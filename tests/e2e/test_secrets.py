@@ -1,10 +1,12 @@
-"""No secret shows: not in the process list, an output, a log, a crash, `doctor`, a metric, nor on the bus.
+"""No secret shows: not in the process list, an output, a log, a crash, `doctor`, a file, a metric, nor on the bus.
 
 Every setting that is a secret gets a word of its own, and so does what an address may hold. Then each command that uses
-any is made to fail, and to crash where its settings are in hand; whatever others could see of it is searched.
+any is made to fail, and to crash where it holds its settings, and a whole stack works with them; all that others could
+see of it is searched, and each file that it wrote.
 """
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -13,7 +15,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -50,6 +51,27 @@ OTHERS = {
     "PACELINE_ALERTS_TO": f"http://ada:{CANARY}hook@127.0.0.1:1/hook/{CANARY}path smtp://127.0.0.1:1?to=a@b.c&from=d@e.f",
     "PACELINE_SMTP_USERNAME": "ada",
     "PACELINE_CONTROL_URL": IN_ADDRESS,
+    "PACELINE_DATABASE": f"postgresql://ada:{CANARY}database@127.0.0.1:1/paceline",
+    "AWS_SECRET_ACCESS_KEY": f"{CANARY}bucket",
+    "PGPASSWORD": f"{CANARY}catalog",
+    "OTEL_EXPORTER_OTLP_ENDPOINT": IN_ADDRESS,
+    "OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer {CANARY}receiver",
+}
+#: Files that a command reads: name -> what is in it. An API that is not there, which a token is for; an event; a trial.
+READ = {
+    "kubeconfig": json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+            "users": [{"name": "u", "user": {"token": f"{CANARY}kubernetes"}}],
+            "contexts": [{"name": "lab", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "lab",
+        }
+    ),
+    "job.log": "[rank1]: Traceback (most recent call last):\n[rank1]: RuntimeError: CUDA error: misaligned address\n",
+    "trial.yaml": "{name: t, steps: 20, rungs: 1, repeats: 1, placements: {batch_size: [1, 2]}, reads: [batch_size]}",
+    "event.jsonl": '{"topic": "paceline.job.v1", "key": "j", "timestamp_ms": 0, "value": {}}\n',
 }
 ENDING = {
     "streams": ["streams", "--wait", "0.5"],  # it is to run out
@@ -65,7 +87,17 @@ ENDING = {
     "session": ["session", "list"],
     "session elsewhere": ["session", "--control", IN_ADDRESS, "list"],
     "suggestions": ["suggestions", "--prometheus", IN_ADDRESS],
-    "thresholds": ["thresholds", "j"],
+    "thresholds": ["thresholds", "--job", "j", "least_excess=0.2"],
+    "top": ["top", "--once", "--wait", "0.5"],  # it is to run out
+    "capture": ["capture", "--job", "j", "--ranks", "0", "--control", IN_ADDRESS],
+    "history": ["history", "jobs", "--from", "nowhere"],
+    "otlp": ["otlp"],
+    "replay": ["replay", "event.jsonl"],
+    "simulate": ["simulate", "--steps", "2", "--speed", "max", "--brokers", "127.0.0.1:1"],
+    "why": ["why", "job.log", "--brokers", "127.0.0.1:1"],
+    "annotate": ["annotate", "--kubeconfig", "kubeconfig", "--once"],
+    "trial": ["trial", "trial.yaml", "--run", "--", sys.executable, "-c", "raise SystemExit(3)"],
+    "up": ["up", "--brokers", "127.0.0.1:1"],
 }
 SERVING = {
     "forecaster": (["forecaster", "--prometheus", IN_ADDRESS], "--port"),
@@ -73,7 +105,11 @@ SERVING = {
     "ui": (["ui"], "--port"),
     "collect": (["collect", "--verbose"], "--web-port"),
     "alerts": (["alerts"], "--web-port"),
+    "archive": (["archive", "--to", "kept"], "--web-port"),
+    "annotate": (["annotate", "--kubeconfig", "kubeconfig"], "--web-port"),
 }
+#: What reads no secret: it works on files, or on processes of `up`. `demo` is `up` and `run`.
+WITHOUT_SECRETS = {"demo", "status", "down", "import", "benchmark", "analyze", "report", "compare"}
 #: What makes a process crash with its settings in hand: the worst that an error could say of them.
 CRASH = """
 import paceline.kafka.settings as held
@@ -86,6 +122,9 @@ held.BrokerSettings.kafka_options = held.BrokerSettings.ssl_context = crash
 def started(words: list[str], folder: Path, login: dict[str, str], more: dict[str, str]) -> "subprocess.Popen[bytes]":
     """`paceline` with all secrets, everything it says in a file."""
     environ = {**os.environ, **OTHERS, **login, "PACELINE_BROKERS": "127.0.0.1:1", "HOME": str(folder), **more}
+    environ |= {"XDG_STATE_HOME": str(folder / "state"), "PACELINE_SPOOL_DIR": str(folder / "spool")}
+    for name, text in READ.items():
+        (folder / name).write_text(text)
     with (folder / "said").open("ab") as said:
         command = [sys.executable, "-W", "ignore", "-m", "paceline", *words]
         return subprocess.Popen(command, stdout=said, stderr=said, env=environ, cwd=folder)
@@ -115,10 +154,13 @@ def asked(port: int, path: str) -> str:
 
 @contextlib.contextmanager
 def no_secret(folder: Path) -> Iterator[list[str]]:
-    """What is put into the list, and what was said to the file, holds no secret."""
+    """What is put into the list, and every file that was written, the one with all that was said among them, hold no
+    secret."""
     held: list[str] = []
     yield held
-    text = "\n".join([*held, (folder / "said").read_text(errors="replace")])
+    given = {folder / name for name in (*READ, "sitecustomize.py")}
+    written = [path for path in folder.rglob("*") if path.is_file() and path not in given]
+    text = "\n".join([*held, *(f"{path}: {path.read_bytes().decode(errors='replace')}" for path in written)])
     found = [line.strip()[:300] for line in text.splitlines() if CANARY in line]
     assert found == []
 
@@ -135,7 +177,7 @@ def test_a_command_that_fails_shows_no_secret(tmp_path: Path, name: str, login: 
         while process.poll() is None:
             held.append(shown(process))
             time.sleep(0.05)
-            if name in ("tail", "record") and "waiting" in (tmp_path / "said").read_text():
+            if name in ("tail", "record", "otlp") and "waiting" in (tmp_path / "said").read_text():
                 process.terminate()  # They wait for brokers for ever.
     said = (tmp_path / "said").read_text()
     assert said
@@ -162,8 +204,16 @@ def test_a_service_without_brokers_shows_no_secret(
 
 @pytest.mark.parametrize(
     ("name", "login"),
-    [("streams", LOGIN), ("control", LOGIN), ("collect", LOGIN), ("tail", TOKENS), ("forecaster", TOKENS)],
-    ids=["streams", "control", "collect", "tail", "forecaster"],
+    [
+        ("streams", LOGIN),
+        ("control", LOGIN),
+        ("collect", LOGIN),
+        ("archive", LOGIN),
+        ("annotate", LOGIN),
+        ("tail", TOKENS),
+        ("forecaster", TOKENS),
+    ],
+    ids=["streams", "control", "collect", "archive", "annotate", "tail", "forecaster"],
 )
 def test_a_crash_shows_no_secret(
     tmp_path: Path, name: str, login: dict[str, str], until: Callable[..., object]
@@ -196,6 +246,16 @@ def test_an_address_that_is_wrong_shows_no_password(tmp_path: Path) -> None:
             (["suggestions", "--prometheus", f"ftp://ada:{CANARY}@host"], {}),
             (["alerts", "--once"], {"PACELINE_ALERTS_TO": f"nothing://ada:{CANARY}@host"}),
             (["alerts", "--once"], {"PACELINE_ALERTS_TO": f"smtp://ada:{CANARY}@host"}),
+            (["otlp", "--endpoint", IN_ADDRESS], {}),
+            (["history", "jobs", "--from", f"s3://ada:{CANARY}@host/a"], {}),
+            (["archive", "--to", f"s3://ada:{CANARY}@host/a"], {}),
+            (["archive", "--to", "kept", "--iceberg", f"postgresql+psycopg://ada:{CANARY}@127.0.0.1:1/c"], {}),
+            (["archive", "--to", "kept", "--prometheus", f"ftp://ada:{CANARY}@host"], {}),
+            (["archive", "--to", "kept"], {"PACELINE_DATABASE": f"mysql://ada:{CANARY}@host/d"}),
+            (["annotate", "--kubeconfig", "kubeconfig", "--once"], {"PACELINE_BROKERS": f"ada:{CANARY}@host:9092"}),
+            (["tail", "finding"], {"PACELINE_BROKERS": f"ada:{CANARY}@host"}),
+            (["doctor", "--brokers", f"kafka://ada:{CANARY}@host:9092"], {}),
+            (["ui"], {"PACELINE_ALLOWED_HOSTS": f"https://ada:{CANARY}@host"}),
         ]
     ):
         folder = tmp_path / str(number)
@@ -203,6 +263,63 @@ def test_an_address_that_is_wrong_shows_no_password(tmp_path: Path) -> None:
         with no_secret(folder):
             assert started(words, folder, LOGIN, environ).wait(PATIENCE_S) != 0
         assert (folder / "said").read_text().count("\n") >= 1
+
+
+#: A run that is timed, with all secrets in the environment of what trains.
+TRAINED = """
+from paceline import training
+with training.watch():
+    for _ in range(20):
+        with training.phase("forward"):
+            sum(range(200_000))
+        training.step()
+"""
+
+
+@pytest.mark.bus
+def test_a_stack_that_works_shows_no_secret(
+    tmp_path: Path, free_port: Callable[[], int], until: Callable[..., object]
+) -> None:
+    """All services of `up`, a run that they see, `status` and `doctor`: processes, logs, files, answers and the bus."""
+    ports = {name: str(free_port()) for name in ("--port", "--ui-port", "--forecaster-port", "--control-port")}
+    broker = f"127.0.0.1:{ports['--port']}"
+    more = {"PACELINE_BROKERS": broker, "PACELINE_CONTROL_URL": f"http://127.0.0.1:{ports['--control-port']}"}
+    login = dict.fromkeys((*LOGIN, *TOKENS), "")
+    words = ["up", "--logs", "logs", *(word for pair in ports.items() for word in pair)]
+    with no_secret(tmp_path) as held:
+        stack = started(words, tmp_path, login, more)
+        try:
+            until(lambda: "paceline: ready after" in (tmp_path / "said").read_text() or stack.poll() is not None)
+            run = ["run", "--no-panel", "--job", "seen", "--", sys.executable, "-c", TRAINED]
+            ended = {}
+            for command in (run, ["status"], ["doctor", "--json"], ["doctor"], ["session", "list"]):
+                process = started(command, tmp_path, login, more)
+                held.append(shown(process))
+                ended[command[0]] = process.wait(PATIENCE_S)
+            held.append(shown(stack))
+            for name in ("--ui-port", "--forecaster-port", "--control-port"):
+                held += [asked(int(ports[name]), path) for path in ("/readyz", "/metrics", "/", "/openapi.json")]
+            held += on_the_bus(broker, until, "seen")
+        finally:
+            stack.terminate()
+            stack.wait()
+    assert (ended["run"], ended["status"]) == (0, 0)
+
+
+def on_the_bus(broker: str, until: Callable[..., object], word: str = "") -> list[str]:
+    """All that its topics hold, once that holds ``word``."""
+    consumer = clients.consumer(BrokerSettings((broker,)), *TOPICS, from_beginning=True)
+    records = list[str]()
+
+    def read() -> bool:
+        """Whether there was something, and now is no more."""
+        polled = [record for each in consumer.poll(500).values() for record in each]
+        records.extend(f"{record.key!r} {record.value!r} {record.headers!r}" for record in polled)
+        return not polled and any(word in record for record in records)
+
+    until(read)
+    consumer.close()
+    return records
 
 
 @pytest.mark.bus
@@ -223,18 +340,7 @@ def test_nothing_on_the_bus_holds_a_secret(
         finally:
             process.terminate()
             process.wait()
-        consumer = clients.consumer(BrokerSettings((broker.address,)), *TOPICS, from_beginning=True)
-        records = list[Any]()
-
-        def read() -> bool:
-            """Whether there was something, and now is no more."""
-            polled = [record for each in consumer.poll(500).values() for record in each]
-            records.extend(polled)
-            return bool(records) and not polled
-
-        until(read)
-        consumer.close()
-        held += [f"{record.key!r} {record.value!r} {record.headers!r}" for record in records]
+        held += on_the_bus(broker.address, until)
 
 
 def posted(port: int, path: str, token: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from paceline import __main__ as command
+from tests.e2e import test_secrets as secrets
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -64,3 +65,10 @@ def test_pages_show_only_commands_that_exist() -> None:
     """No page tells of a command of another name."""
     assert {(page, name) for page, name, _ in shown() if name not in EVERY} == set()
     assert {name for _, name, _ in shown()} >= {"run", "analyze", "import", "thresholds"}
+
+
+def test_every_command_that_may_have_a_secret_is_searched_for_it() -> None:
+    """A new one is tried by tests/e2e/test_secrets.py, or named there as one that reads none."""
+    tried = {words[0] for words in (*secrets.ENDING.values(), *(words for words, _ in secrets.SERVING.values()))}
+    assert tried | secrets.WITHOUT_SECRETS == set(EVERY)
+    assert not tried & secrets.WITHOUT_SECRETS

@@ -94,6 +94,28 @@ def test_brokers_of_the_command_line_win():
     assert (settings.brokers, settings.sasl_username) == (("a:1", "b:2"), "ada")
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ada:secretWord@kafka:9092",
+        "ada:secretWord@kafka",
+        "kafka://ada:secretWord@kafka:9092",
+        "a:1,ada:secretWord@kafka:9092",
+        "ada:se//cretWord@kafka:9092",
+    ],
+)
+def test_a_login_in_an_address_is_refused_and_not_shown(address: str):
+    """Every message that names the brokers would show it; a login has settings of its own."""
+    for read in (
+        lambda: BrokerSettings.from_environ({"PACELINE_BROKERS": address}),
+        lambda: BrokerSettings().with_brokers(address),
+    ):
+        with pytest.raises(SettingError, match="is not host:port") as refused:
+            read()
+        assert "ada:se" not in str(refused.value)
+        assert "9092" in str(refused.value) or address.endswith("kafka")
+
+
 def test_a_wrong_address_on_the_command_line_is_a_setting_error():
     """--brokers that is no address says so."""
     with pytest.raises(SettingError, match="--brokers"):
