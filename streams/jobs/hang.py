@@ -175,7 +175,7 @@ def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
         missing = _some(stop.missing, stop.misses)
         summary = f"{waiting}; rank {missing} has not come to it. Look at that process: py-spy dump, dmesg."
     elif stop.unknown:
-        summary = f"{waiting}; {stop.unknown} members of the group were never heard of. See whether they have started."
+        summary = f"{waiting}; {stop.unknown} members of the group did not report. Check that they have started."
     else:
         summary = (
             f"{waiting}, and every member is in it or waits elsewhere: look at the network and at mismatched calls."
