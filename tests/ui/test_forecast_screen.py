@@ -143,7 +143,7 @@ def test_memory_that_fills_is_told_with_its_times(heard, open_page):
     shown = text_of(open_page(heard(rising)))
     assert "GPU GPU-7 of gpu-01: GPU memory used" in shown
     assert "80.0 GiB" in shown
-    assert "half full" in shown
+    assert "full, 50 %" in shown
 
 
 GATES = {
