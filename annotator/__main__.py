@@ -33,24 +33,32 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog="paceline annotate",
-        description="Write onto nodes, pods and their owners in Kubernetes what is known of them.",
+        description="Annotate nodes, pods and their owners in Kubernetes with findings.\n"
+        "Needs Kafka and the Kubernetes API.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--kubeconfig", metavar="FILE", help="where the API is (default: the pod's service account)")
     made.add_argument("--context", metavar="NAME", help="which context of the kubeconfig")
     made.add_argument(
-        "--namespace", metavar="NAME", type=_namespace, action="append", default=[], help="only pods there; repeatable"
+        "--namespace",
+        metavar="NAME",
+        type=_namespace,
+        action="append",
+        default=[],
+        help="only pods of this namespace; repeatable",
     )
     made.add_argument(
         "--owner",
         metavar="GROUP/KIND",
         type=_owners,
         action="append",
-        help="kinds of owners that are told at; repeatable; `known`, and the default: the usual ones",
+        help="kinds of owners to annotate; repeatable (default: `known`, the usual ones)",
     )
     made.add_argument("--rate", metavar="N", type=_rate, default=10.0, help="writes a second at most (%(default)s)")
-    made.add_argument("--no-events", dest="events", action="store_false", help="tell no Events of findings")
+    made.add_argument(
+        "--no-events", dest="events", action="store_false", help="create no Kubernetes Events for findings"
+    )
     made.add_argument("--node-condition", action="store_true", help="keep a condition PacelineHealthy on nodes")
     made.add_argument("--propose-taints", action="store_true", help="propose taints as annotations; never set them")
     _add_running(made)
@@ -60,8 +68,8 @@ def parser() -> argparse.ArgumentParser:
 def _add_running(made: argparse.ArgumentParser) -> None:
     """Options of how it runs, rather than of what it writes."""
     made.add_argument("--dry-run", action="store_true", help="print each write as a line of JSON, and write nothing")
-    made.add_argument("--once", action="store_true", help="write what is to be written now, and end")
-    made.add_argument("--print-role", action="store_true", help="print the ClusterRole that it needs, and end")
+    made.add_argument("--once", action="store_true", help="write what is pending now, then exit")
+    made.add_argument("--print-role", action="store_true", help="print the ClusterRole that it needs, then exit")
     add_web_options(made)
     add_brokers_option(made)
     made.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")

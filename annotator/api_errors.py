@@ -65,7 +65,7 @@ def no_right(error: ApiError, verb: str, group: str, resource: str, role: str) -
     told: dict[str, Any] = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
     rule = ", ".join(f'{name}: ["{values[0]}"]' for name, values in told.items())
     mend = f"add {{{rule}}} to {role}, or give what `paceline annotate --print-role` prints"
-    return NoRightError(error.status, error.reason, f"may not {verb} {resource}: {error.message}; mend: {mend}")
+    return NoRightError(error.status, error.reason, f"may not {verb} {resource}: {error.message}; fix: {mend}")
 
 
 def without_name(error: NoRightError) -> str:

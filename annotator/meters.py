@@ -15,10 +15,10 @@ from .budget import WAITS_S
 from .parts import Parts
 
 READY = Meter("paceline_annotator_ready", "gauge", "1 while /readyz is 200.")
-OBJECTS = Meter("paceline_annotator_objects", "gauge", "Objects of Kubernetes that something is told at.", ("object",))
+OBJECTS = Meter("paceline_annotator_objects", "gauge", "Kubernetes objects with annotations of ours.", ("object",))
 WAITING = Meter("paceline_annotator_waiting_objects", "gauge", "Objects that are still to be written.")
 WRITES = Meter("paceline_annotator_writes", "counter", "Writes to objects by what came of them.", ("result",))
-EVENTS = Meter("paceline_annotator_events", "counter", "Events of Kubernetes that were told.")
+EVENTS = Meter("paceline_annotator_events", "counter", "Kubernetes Events created.")
 REQUESTS = Meter("paceline_annotator_requests", "counter", "Requests to the API of Kubernetes.", ("verb",))
 PAUSED = Meter("paceline_annotator_paused_seconds", "gauge", "How long nothing is written: the API is busy.")
 LISTS = Meter("paceline_annotator_lists", "counter", "Lists that were read whole, at the start and after a gap.")

@@ -22,7 +22,7 @@ class State(NamedTuple):
 
 
 HEALTHY = State("True", "NoFinding", "No finding accuses this node.")
-SILENT = State("Unknown", "NotHeard", "Nothing was heard of this node for some minutes.")
+SILENT = State("Unknown", "NotHeard", "No data from this node for some minutes.")
 
 
 def state(health: Health) -> State:

@@ -31,5 +31,5 @@ class UnknownNodes:
             if not recent or one.node in self._were or one.node in self._told or len(self._told) >= MOST_TOLD:
                 continue
             self._told.add(one.node)
-            said.append(f"no node of Kubernetes is called {one.node}; mend: {MEND}")
+            said.append(f"no node of Kubernetes is called {one.node}; fix: {MEND}")
         return said

@@ -158,7 +158,7 @@ class Watcher:
                 began_s = time.monotonic()
                 self.watch_once()
                 if not self._heard and time.monotonic() - began_s < AT_ONCE_S:
-                    self._trouble("ended at once")
+                    self._trouble("ended immediately")
             except ApiError as error:
                 if error.status == GONE:
                     self._list_again(error)

@@ -21,15 +21,15 @@ EPILOG = """\
 examples:
   paceline archive --to history                              into a folder; paceline history jobs --from history
   paceline archive --to s3://training/paceline               into a bucket (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …)
-  paceline archive --to history --topic window --topic finding --topic job      without what was measured row by row
+  paceline archive --to history --topic window --topic finding --topic job      without raw rows
   paceline archive --to history --iceberg                    for Spark and Trino: Iceberg tables of the same files
   paceline archive --to history --keep-raw-days 30 --detail-days 31
   PACELINE_DATABASE_FILE=database.url paceline archive --to history     jobs and findings also to PostgreSQL
-  paceline archive --to history --prometheus http://prometheus:9090       and what it saw of GPUs when the bus did not
+  paceline archive --to history --prometheus http://prometheus:9090       fill gaps in GPU data from Prometheus
   paceline archive --to history --sacct                                   and the jobs of Slurm's accounting
 
-What is committed survives whatever ends the process, and nothing is there twice: where each topic was read up to is
-part of the same commit. One archive is written by one process.
+Committed data survives any end of the process, without duplicates: each commit also stores the offsets that were read.
+Only one process writes an archive.
 """
 
 
@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog="paceline archive",
-        description="Keep what the topics say as Parquet files, in a folder or a bucket.",
+        description="Store events as Parquet files, in a folder or a bucket.\nNeeds a Kafka broker.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     )
     _add_days(made, "raw", 7, "what was measured row by row")
     _add_days(made, "windows", 400, "windows")
-    _add_days(made, "documents", 1100, "jobs, findings, suggestions and what else is told")
+    _add_days(made, "documents", 1100, "jobs, findings, suggestions and other documents")
     made.add_argument(
         "--detail-days",
         metavar="N",

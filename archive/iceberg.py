@@ -200,7 +200,7 @@ def check(store: Store, uri: str) -> None:
     if not uri:
         if "://" in store.files.address(FOLDER):
             raise StoreError(
-                f"the archive at {store.where}: SQLite cannot lie in a bucket; mend: --iceberg CATALOG-URI, as "
+                f"the archive at {store.where}: SQLite does not work in a bucket; fix: --iceberg CATALOG-URI, as "
                 "sqlite:////var/lib/paceline/catalog.db, postgresql+psycopg://USER@HOST/DB or https://REST-CATALOG"
             )
         return
@@ -210,7 +210,7 @@ def check(store: Store, uri: str) -> None:
     except ValueError as error:
         raise StoreError(f"--iceberg: no address ({error})") from error
     if secret:
-        raise StoreError("--iceberg: no password in an address; mend: PGPASSWORD or ~/.pgpass, or PyIceberg's settings")
+        raise StoreError("--iceberg: no password in an address; fix: PGPASSWORD or ~/.pgpass, or PyIceberg's settings")
     if parts.scheme not in ("sqlite", "postgresql+psycopg", "http", "https"):
         raise StoreError(f"--iceberg {parts.scheme}:…: allowed: sqlite:///FILE, postgresql+psycopg://…, https://…")
 

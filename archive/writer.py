@@ -103,7 +103,7 @@ class Writer:
         try:
             self._store.write(path, data)
         except FileExistsError as error:
-            raise StoreError(f"the archive at {self._store.where}: {path} is there already") from error
+            raise StoreError(f"the archive at {self._store.where}: {path} already exists") from error
         made = row_files.summed(table, rows, path, place.date, place.cluster, len(data))
         return msgspec.structs.replace(made, **also)
 

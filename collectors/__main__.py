@@ -138,7 +138,7 @@ def _commands(
 
 
 def _not_heard(cause: str) -> None:
-    log.warning("no commands are heard: %s", cause)
+    log.warning("commands are not received: %s", cause)
 
 
 def _floor_s(options: Namespace) -> float:

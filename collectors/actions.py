@@ -25,6 +25,6 @@ def actions(pace: Pace, clock: Callable[[], float], floor_s: float = 0.0) -> Map
             said += f", every {wish.interval_s:g} s while something changes"
         if floor_s > wish.interval_s:
             said += f"; GPUs every {floor_s:g} s, as the exporter tells them"
-        return f"{said}; the wish holds for {wish.seconds:g} s"
+        return f"{said}; the request is active for {wish.seconds:g} s"
 
     return {SAMPLE: Action(Sample, sample)}

@@ -81,7 +81,7 @@ class MigInstance:
     def reasons(self) -> dict[str, str]:
         """Why columns are not measured, by column."""
         own = self.lost or self._answers.reason(_MEMORY.question)
-        reasons = dict.fromkeys(COLUMNS, f"told of the whole GPU, {self.parent}")
+        reasons = dict.fromkeys(COLUMNS, f"measured for the whole GPU, {self.parent}")
         for column in _MEMORY.columns:
             del reasons[column]
         return reasons | self._answers.impossible if own is None else reasons | dict.fromkeys(_MEMORY.columns, own)

@@ -15,15 +15,15 @@ from paceline.visible import without_logins
 
 EXAMPLES = """\
 examples:
-  paceline collect                                  sample this node once a second, for the brokers of PACELINE_BROKERS
+  paceline collect                                  sample this node every second, to PACELINE_BROKERS
   paceline collect --brokers kafka1:9092            the same for other brokers
   paceline collect --stdout --once                  one sample of everything, with no broker
   paceline collect --stdout --seconds 60 >node.jsonl    a recording, with no broker
-  paceline collect --dcgm http://localhost:9400     GPUs as this node's dcgm-exporter tells them, not by NVML
+  paceline collect --dcgm http://localhost:9400     GPU metrics from this node's dcgm-exporter, not from NVML
   paceline collect --web-port 9401                  with /healthz, /readyz and /metrics on 127.0.0.1:9401
   paceline collect --simulate 8 --interval 0.1      eight simulated GPUs at 10 Hz, to try a dashboard out
 
-It needs no root. docs/collectors.md lists every column, where it comes from and what it needs.
+It needs no root. docs/collectors.md lists every column with its source and needs.
 """
 
 
@@ -70,7 +70,7 @@ def parse(argv: list[str], environ: Mapping[str, str]) -> argparse.Namespace:
     """
     parser = _Parser(
         prog="paceline collect",
-        description="Sample this node's GPUs (NVML, AMD SMI) and host, and publish one message a second of each.",
+        description="Sample this node's GPUs (NVML, AMD SMI) and host every second.\nNeeds a Kafka broker.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -104,7 +104,7 @@ def parse(argv: list[str], environ: Mapping[str, str]) -> argparse.Namespace:
         "--pod-resources",
         metavar="SOCKET",
         help="the kubelet's socket, which tells which pod has which GPU; none: by processes' cgroups alone (default: "
-        "/var/lib/kubelet/pod-resources/kubelet.sock, where it is there)",
+        "/var/lib/kubelet/pod-resources/kubelet.sock, if it exists)",
     )
     add_web_options(parser)
     parser.add_argument("--verbose", action="store_true", help="log more on standard error")

@@ -84,7 +84,7 @@ class PodBuffer:
         if error.absent and not (self._expected or holders.uids or self._answered_s > float("-inf")):
             return None
         if self._away is None:
-            log.warning("pods are not told by the kubelet: %s", error)
+            log.warning("the kubelet does not report pods: %s", error)
         self._away = str(error)
         return self._away
 

@@ -168,5 +168,5 @@ def _why_not(strange: Counter[str], beyond: int) -> str | None:
         first = visible(min(strange)[:100])
         words.append(f"{strange.total()} GPUs that pods hold are not measured here, the first {first}")
     if beyond:
-        words.append(f"{beyond} beyond the {MOST_PODS} that are told")
+        words.append(f"{beyond} beyond the {MOST_PODS} that are reported")
     return "; ".join(words) or None

@@ -142,7 +142,7 @@ class ExporterBuffer:
                 len(scrape.gpus) for scrape in told if scrape.node != told[0].node
             )
         for reason in left_out.keys() - self._told_left_out:
-            log.warning("left out %d of an answer: %s; not said again", left_out[reason], reason)
+            log.warning("left out %d of an answer: %s; not logged again", left_out[reason], reason)
             self._told_left_out.add(reason)
         if not scrapes:
             raise ExporterError("no metric of DCGM that is read in its answer")

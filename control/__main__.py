@@ -11,7 +11,7 @@ from paceline.terminal import log_to_stderr, say
 EXAMPLES = """\
 examples:
   paceline control                                   on 127.0.0.1:8002, with sessions in ~/.local/share/paceline
-  paceline control --sessions-dir /data/sessions     where there is room
+  paceline control --sessions-dir /data/sessions     a folder with enough space
   paceline control --address 0.0.0.0                 for other machines; set PACELINE_CONTROL_TOKEN
   paceline session start tuesday --job resnet-7      then, in another terminal
   paceline session stop tuesday; paceline session export tuesday --format jsonl -o tuesday.jsonl
@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
 def _parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="paceline control",
-        description="Sessions and changes over HTTP: record, stop, recover, export; accept, set, capture.",
+        description="Record sessions and apply changes over HTTP.\nNeeds a Kafka broker.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -17,7 +17,7 @@ from paceline.events import CAPTURE_PIECE_BYTES, AuditEntry, CapturePiece
 MOST_CAPTURES, MOST_BYTES, SILENT_S = 100, 512 * 1024 * 1024, 900.0
 #: Whoever has a rank answers within this of the others; and when none has answered at all, there is nobody.
 SETTLED_S, UNHEARD_S = 10.0, 60.0
-NOBODY = "nobody answered: is the job running, with its sidecars on this Kafka?"
+NOBODY = "no answer: is the job running, with its sidecars on this Kafka?"
 NOT_HERE = "no node of this job that answered has this rank"
 
 

@@ -89,7 +89,7 @@ def serve(args: argparse.Namespace) -> int:
         logger.info("%s: left by a crash, and removed", left)
     reader.start()
     for name in changes.go_on():
-        logger.info("%s: nobody has stopped it, so it goes on", name)
+        logger.info("%s: it was not stopped, so it continues", name)
     logger.info("sessions in %s; the token is that of %s", store.root, _whence(token_file(environ)))
     try:
         run(app, listening, held, args.log_level, logger, end)

@@ -43,7 +43,7 @@ die() { # status, why
 private_uv() {
   local folder=$PWD/.paceline/uv
   if [ ! -x "$folder/bin/uv" ]; then
-    command -v "$python" >/dev/null || die 2 "$python is missing; mend: install Python 3.11 or newer, or uv"
+    command -v "$python" >/dev/null || die 2 "$python is missing; fix: install Python 3.11 or newer, or uv"
     echo "environment.sh: fetching uv into $folder" >&2
     "$python" -m pip --version >/dev/null 2>&1 || die 2 "neither uv nor pip is here; fix: sudo apt-get install python3-pip"
     PIP_ROOT_USER_ACTION=ignore tries "$python" -m pip install --quiet --disable-pip-version-check --target "$folder" \

@@ -88,5 +88,5 @@ fi
 for index in "${!packages[@]}"; do
   echo "system-packages.sh: no ${packages[$index]}: ${skipped[$index]} are skipped" >&2
 done
-echo "system-packages.sh: mend: sudo apt-get install ${packages[*]}" >&2
+echo "system-packages.sh: fix: sudo apt-get install ${packages[*]}" >&2
 [ "${CI:-}" != true ] || exit 1

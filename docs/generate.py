@@ -42,12 +42,12 @@ SERVICES = (
     ),
     Service(
         "Alerts: `paceline alerts --web-port 9402`",
-        "What is to be told, and what became of each message. [alerts.md](alerts.md) says who is told.",
+        "Alerts to send, and the outcome of each message. [alerts.md](alerts.md) describes the destinations.",
         alerts.METERS,
     ),
     Service(
         "Annotator: `paceline annotate --web-port 9403`",
-        "What is written to Kubernetes, and what came of it. [annotations.md](annotations.md) says what that is.",
+        "Annotations written to Kubernetes, and their outcome: [annotations.md](annotations.md).",
         annotator.METERS,
     ),
     Service(
@@ -75,7 +75,7 @@ LABELS = {
     "metric": "the field of the series that is forecast, with its unit",
     "model_name": "the GPU's model",
     "node": "name of the node; of a finding empty where it has several or none",
-    "object": "what is told at: node, pod or owner",
+    "object": "what is annotated: node, pod or owner",
     "operation": "collective operation, as all_reduce",
     "outcome": "arrived, failed or refused",
     "phase": "phase of the step, as forward",

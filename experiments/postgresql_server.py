@@ -43,7 +43,7 @@ class PostgresServer:
 
     def __init__(self, port: int, **settings: str) -> None:
         where = programs()
-        assert where is not None, f"no PostgreSQL here; mend: {MEND}"
+        assert where is not None, f"no PostgreSQL here; fix: {MEND}"
         self._programs, self.port, self._settings = where, port, _SETTINGS | settings
         # Not in a folder of the caller's, which this user may not enter.
         self.folder = Path(tempfile.mkdtemp(prefix="paceline-postgresql-"))

@@ -13,13 +13,13 @@ from paceline.terminal import log_to_stderr, say
 EXAMPLES = """\
 examples:
   paceline forecaster                                on 127.0.0.1:8000, learning from PACELINE_BROKERS
-  paceline forecaster --no-bus                       only what is sent along with the question: no broker needed
+  paceline forecaster --no-bus                       only forecasts of values in the request; needs no broker
   paceline forecaster --port 9000 --address 0.0.0.0  for other machines; set PACELINE_FORECASTER_TOKEN
   paceline forecaster --prometheus http://prometheus:9090    with the last days of DCGM's and Paceline's metrics
   paceline forecaster --archive history              with what `paceline archive` has kept of the last three days
-  paceline forecaster train run-1.jsonl.zst run-2.jsonl.zst --out network.npz    weights of your own
-  paceline forecaster train --from-archive history --out network.npz             the same of an archive
-  paceline forecaster --network network.npz                                      and how to use them
+  paceline forecaster train run-1.jsonl.zst run-2.jsonl.zst --out network.npz    train your own weights
+  paceline forecaster train --from-archive history --out network.npz             the same from an archive
+  paceline forecaster --network network.npz                                      use these weights
 
   curl -s 127.0.0.1:8000/v1/forecast -H 'content-type: application/json' \\
     -d '{"values": [3, 4, 5, 3, 4, 5, 3, 4], "interval_s": 60, "horizon": 3, "quantiles": [0.1, 0.5, 0.9]}'
@@ -40,22 +40,23 @@ def main(argv: list[str] | None = None) -> int:
 def _parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="paceline forecaster",
-        description="Forecasts with honest intervals, cycles and kinds of job, over HTTP and on the bus.",
+        description="Forecast metrics with intervals, find cycles and job kinds, over HTTP and Kafka.\n"
+        "Needs a Kafka broker, or --no-bus.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--port", type=int, default=8000, metavar="N", help="where to listen (8000; 0: any free one)")
-    parser.add_argument("--address", default="127.0.0.1", metavar="IP", help="on which address (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8000, metavar="N", help="port to listen on (8000; 0: any free one)")
+    parser.add_argument("--address", default="127.0.0.1", metavar="IP", help="address to listen on (127.0.0.1)")
     add_brokers_option(parser)
     tls.add_options(parser)
-    parser.add_argument("--no-bus", action="store_true", help="follow no broker")
+    parser.add_argument("--no-bus", action="store_true", help="do not connect to a broker")
     parser.add_argument("--prometheus", metavar="URL", help="fill the history from this Prometheus at the start")
     parser.add_argument(
         "--archive", metavar="WHERE", help=f"fill the history from this archive at the start (default: {ARCHIVE.name})"
     )
     parser.add_argument("--network", metavar="FILE", help="weights that `train` wrote, instead of those shipped")
     parser.add_argument("--chronos", metavar="FOLDER", help="weights of a Chronos model, as `save_pretrained` writes")
-    parser.add_argument("--processors", type=int, default=os.cpu_count() or 1, metavar="N", help="to work with (all)")
+    parser.add_argument("--processors", type=int, default=os.cpu_count() or 1, metavar="N", help="CPUs to use (all)")
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
     return parser.parse_args(argv)
 

@@ -38,15 +38,15 @@ FROM place
 """
 _SHARES = f"""
 CREATE OR REPLACE TEMP TABLE share AS
-WITH told AS (
+WITH reported AS (
     SELECT * FROM device_window WHERE length_s = {NODES_S}
     QUALIFY row_number() OVER (PARTITION BY cluster, node, device, start_s ORDER BY kafka_offset) = 1
 ), owned AS (
-    SELECT told.*, coalesce(
-        told.job, CASE WHEN seat.ended_s IS NULL OR told.start_s < seat.ended_s THEN seat.job END
+    SELECT reported.*, coalesce(
+        reported.job, CASE WHEN seat.ended_s IS NULL OR reported.start_s < seat.ended_s THEN seat.job END
     ) AS owner
-    FROM told ASOF LEFT JOIN seat ON told.cluster = seat.cluster AND told.node = seat.node
-        AND told.device = seat.device AND told.start_s >= seat.started_s
+    FROM reported ASOF LEFT JOIN seat ON reported.cluster = seat.cluster AND reported.node = seat.node
+        AND reported.device = seat.device AND reported.start_s >= seat.started_s
 )
 SELECT
     cluster, node, device, owner AS job, start_s, coalesce(mean_sm_active_ratio, mean_utilization_ratio) AS busy,
@@ -138,11 +138,11 @@ def _of_groups(connection: Connection, by: Sequence[str]) -> Iterator[Values]:
     names = ", ".join(("cluster", *by))
     some = " AND ".join(f"{name} IS NOT NULL" for name in ("cluster", *by))
     sql = f"""
-    WITH told AS (
+    WITH reported AS (
         SELECT {names}, start_s, avg(busy) AS busy, sum(mean_power_w) AS power_w,
             CAST(count(*) FILTER (free) AS DOUBLE) AS free, count(*) AS gpus
         FROM share WHERE {some} GROUP BY {names}, start_s
-    ) SELECT {names}, arg_max(gpus, start_s), {_lists(("busy", "power_w", "free"))} FROM told GROUP BY {names}"""
+    ) SELECT {names}, arg_max(gpus, start_s), {_lists(("busy", "power_w", "free"))} FROM reported GROUP BY {names}"""
     for row in connection.each(sql):
         cluster, owner = row[0], row[1 : 1 + len(by)]
         gpus, times_s, busy, power_w, free = row[1 + len(by) :]

@@ -183,7 +183,7 @@ def _combined(question: Question, models: Registry, series: Series, levels: Arra
         made = ensemble.mixed(made, test.forecasts[naive], share)
         values, loss = ensemble.mixed(values, forecasts[naive], share), ensemble.loss(test, made)
         shares = {name: (1.0 - share) * own + share * (name == naive) for name, own in ({naive: 0.0} | shares).items()}
-        notes.append(f"the pool lost to {naive} in the back-test, which answers for {share:.0%}")
+        notes.append(f"the models lost to {naive} in the back-test; its share of the answer is {share:.0%}")
         chosen = naive if share == 1.0 else chosen
     answer = _result(chosen, context, rest, values, test, made, loss, shares, notes)
     baseline = forecasts.get(naive)

@@ -41,8 +41,9 @@ EXAMPLES = """examples:
   paceline analyze run.jsonl.zst
 
 kineto: PyTorch profiler traces (.json, also .gz and .zst), one or several a rank.  nccl-inspector: its JSON files.
-dcgm: texts of a dcgm-exporter (also .gz), each one look at a node: its timestamps count, else when a file was modified.
-nccl-log: what NCCL writes with NCCL_DEBUG=INFO (also .gz), all ranks in one file or in many.
+dcgm: saved /metrics answers of a dcgm-exporter, one per file (also .gz). Time: the timestamps in it, else the file's
+modification time.
+nccl-log: the log of NCCL with NCCL_DEBUG=INFO (also .gz), all ranks in one file or in many.
 timeline: .csv, .jsonl or .parquet (also .gz but for Parquet) with a row an op, and columns for step, op, duration and
 rank (or dp and stage), if there are any also for microbatch, start and node. Usual names are found without --map."""
 #: Fields that --map knows, and what ops may be called.
@@ -53,14 +54,15 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
         prog="paceline import",
-        description="Make a recording of what other tools wrote, for `paceline analyze` and `paceline replay`.",
+        description="Make a recording from files of other tools, for `paceline analyze` and `paceline replay`.\n"
+        "Needs no broker.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("kind", choices=tuple(SOURCES))
-    made.add_argument("files", nargs="+", metavar="FILE", help="files of one run; * is understood")
+    made.add_argument("files", nargs="+", metavar="FILE", help="files of one run; patterns with * work")
     made.add_argument("-o", "--output", required=True, metavar="FILE", help=".jsonl, .jsonl.gz, .jsonl.zst, or -")
-    made.add_argument("--quiet", action="store_true", help="do not say how much was written")
+    made.add_argument("--quiet", action="store_true", help="do not print how much was written")
     made.add_argument("--job", default="imported", metavar="NAME", help="the job's name (default: imported)")
     made.add_argument(
         "--map", action="append", default=[], metavar="FIELD=COLUMN", help=f"timeline: {', '.join(FIELDS)}"

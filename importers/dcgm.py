@@ -57,7 +57,7 @@ class DcgmTexts:
             self.notes.remark("no timestamps in the text: each file counts for when it was last modified")
         key = (scrape.node or _NODE, modified_s if scrape.time_s is None else scrape.time_s)
         if key in self._scrapes:
-            self.notes.drop("GPUs of a node at a time that another text has told of", len(scrape.gpus))
+            self.notes.drop("GPUs of a node at a time that another text has already", len(scrape.gpus))
             return
         if len(self._scrapes) >= MOST_SCRAPES:
             raise SourceError(f"more than {MOST_SCRAPES:,} looks at nodes: import them in parts")
@@ -89,7 +89,7 @@ class DcgmTexts:
             if gpu.row["xid"]:
                 self.notes.remark(
                     f"{gpu.uuid} on {scrape.node or _NODE} had an XID {gpu.row['xid']} before the first text: "
-                    "when is not told, so it counts for nothing"
+                    "no time is given, so it is not used"
                 )
 
 

@@ -171,7 +171,7 @@ class Inspector:
                 "no times of day (NCCL_INSPECTOR_DUMP_VERBOSE=1 writes them): collectives are spread between dumps"
             )
         self.notes.remark(
-            "NCCL Inspector knows no steps and no phases: lateness is told by collective, without a cause"
+            "NCCL Inspector has no steps and no phases: lateness is reported by collective, without a cause"
         )
         self._remark_gaps()
         heard = {self._lives[process].rank for process in self._rows}

@@ -80,7 +80,7 @@ def _clashes(ranks: dict[int, list[Named]]) -> Iterator[str]:
                 continue  # times that restart
             why = "at the same time" if gap_s < 0 else f"{gap_s / 3600:,.0f} hours apart with the same steps"
             yield (
-                f"{second}: rank {rank} is there already, in {first}, {why}; import one run's files at a time, and "
+                f"{second}: rank {rank} is already in {first}, {why}; import one run's files at a time, and "
                 "call files that all say one rank …rank3… for rank 3"
             )
 
@@ -99,10 +99,10 @@ def numbered_on(ranks: dict[int, list[Named]], notes: Notes) -> dict[int, list[N
     if len(counts) > 1:
         names = _some([windows[0][1] for windows in ranks.values()])
         raise SourceError(
-            f"{names}: steps begin anew in every file, and ranks have {min(counts)} to {max(counts)} files: import as "
+            f"{names}: steps restart in every file, and ranks have {min(counts)} to {max(counts)} files: import as "
             "many of each rank"
         )
-    notes.remark("steps begin anew in every file of a rank: they are numbered on, file by file")
+    notes.remark("steps restart in every file of a rank: they are numbered on, file by file")
     out: dict[int, list[Named]] = {rank: [] for rank in ranks}
     first = 0
     for window in range(counts.pop()):

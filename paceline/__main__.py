@@ -28,46 +28,48 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Command("paceline.commands.demo:main", "watch a real training run whose slow rank is named, live"),
+    "demo": Command("paceline.commands.demo:main", "run a small training job with a slow rank, and find it live"),
     "up": Command("paceline.commands.up:main", "start broker, streams, collector and page for your own jobs"),
-    "status": Command("paceline.commands.stack_status:status", "what of `paceline up` runs, where, and is it ready"),
-    "down": Command("paceline.commands.stack_status:down", "end what `paceline up --detach` has started"),
-    "run": Command("paceline.commands.run:main", "run a training command and time it, script unchanged"),
-    "record": Command("paceline.commands.record:main", "write the bus's events to a recording"),
-    "replay": Command("paceline.commands.replay:main", "put a recording back on the bus"),
-    "tail": Command("paceline.commands.tail:main", "print a topic's events as JSON Lines"),
-    "ask": Command("paceline.commands.ask:main", "ask sidecars, collectors or workers for something"),
-    "session": Command("paceline.commands.session:main", "record under a name: start, stop, recover, export"),
-    "capture": Command("paceline.commands.capture:main", "profiler traces of chosen ranks of a running job"),
-    "suggestions": Command("paceline.commands.suggestions:main", "what to do about it: list, accept, dismiss"),
-    "top": Command("paceline.commands.top:main", "jobs, ranks, findings and suggestions in a terminal"),
-    "alerts": Command("paceline.commands.alerts:main", "send findings and suggestions to chat, mail or Alertmanager"),
-    "history": Command(
-        "paceline.commands.history:main", "what happened: jobs, findings, devices of an archive, or SQL"
+    "status": Command(
+        "paceline.commands.stack_status:status", "show what `paceline up` runs, its addresses and whether it is ready"
     ),
+    "down": Command("paceline.commands.stack_status:down", "stop what `paceline up --detach` started"),
+    "run": Command("paceline.commands.run:main", "run a training command and time it, script unchanged"),
+    "record": Command("paceline.commands.record:main", "write events from Kafka to a recording"),
+    "replay": Command("paceline.commands.replay:main", "send a recording to Kafka again"),
+    "tail": Command("paceline.commands.tail:main", "print a topic's events as JSON Lines"),
+    "ask": Command("paceline.commands.ask:main", "send a request to sidecars, collectors or workers"),
+    "session": Command("paceline.commands.session:main", "record a session: start, stop, recover, export"),
+    "capture": Command("paceline.commands.capture:main", "get profiler traces of chosen ranks of a running job"),
+    "suggestions": Command("paceline.commands.suggestions:main", "list suggestions; accept or dismiss one"),
+    "top": Command("paceline.commands.top:main", "show jobs, ranks, findings and suggestions in a terminal"),
+    "alerts": Command("paceline.commands.alerts:main", "send findings and suggestions to chat, mail or Alertmanager"),
+    "history": Command("paceline.commands.history:main", "query an archive: jobs, findings, devices, or SQL"),
     "otlp": Command("paceline.commands.otlp:main", "send findings and steps to an OpenTelemetry receiver"),
-    "topics": Command("paceline.commands.topics:main", "create the topics, or list them"),
-    "rights": Command("paceline.commands.rights:main", "the least that each service needs on the brokers, as ACLs"),
-    "doctor": Command("paceline.commands.doctor:main", "check broker, login, topics, NVML, clock and versions"),
+    "topics": Command("paceline.commands.topics:main", "create the Kafka topics, or list them"),
+    "rights": Command("paceline.commands.rights:main", "print the minimal Kafka ACLs of each service"),
+    "doctor": Command(
+        "paceline.commands.doctor:main", "check broker, login, topics, NVML, clock and versions, with fixes"
+    ),
 }
 #: What services and tools offer, with the extra that brings what they need; their targets are entry points of the
 #: group below.
 SERVICE_COMMANDS = {
-    "simulate": Command("simulator", "make up a job with known faults, as a recording or on the bus"),
-    "import": Command("importers", "make a recording of profiler traces or op timelines"),
-    "trial": Command("trials", "find the fastest placement of a training command, by short runs of it"),
-    "why": Command("postmortem", "why a job hung or died: which rank, which line, from its logs, dumps and stacks"),
+    "simulate": Command("simulator", "simulate a job with known faults, as a recording or on Kafka"),
+    "import": Command("importers", "make a recording from profiler traces, logs or metrics of other tools"),
+    "trial": Command("trials", "find the fastest placement of a training command by short runs"),
+    "why": Command("postmortem", "find why a job hung or died, from its logs, dumps and stacks"),
     "collect": Command("collectors", "sample this node's GPUs and host"),
-    "benchmark": Command("collectors", "measure what this node's devices can do, and keep it as their rating"),
-    "streams": Command("streams", "find stragglers and their causes, from the bus to the bus"),
-    "analyze": Command("streams", "find them in a recording, with no broker"),
-    "report": Command("streams", "what a job did, lost and why, as text, Markdown, HTML or PDF"),
-    "compare": Command("streams", "is this run slower than that one, where, and since when; for CI too"),
-    "thresholds": Command("streams", "change what the diagnosis of one job asks for, while it runs"),
-    "forecaster": Command("forecaster", "forecast, find cycles and name kinds of job, over HTTP and on the bus"),
-    "archive": Command("archive", "keep what the topics say as Parquet, in a folder or a bucket"),
-    "annotate": Command("annotator", "write onto nodes, pods and jobs in Kubernetes what is known of them"),
-    "control": Command("control", "record sessions and change things, over HTTP"),
+    "benchmark": Command("collectors", "measure the speed of this node's devices, and store it as their rating"),
+    "streams": Command("streams", "read timings from Kafka, find stragglers, write findings to Kafka"),
+    "analyze": Command("streams", "find stragglers in a recording, without a broker"),
+    "report": Command("streams", "report a job's time, losses and causes as text, Markdown, HTML or PDF"),
+    "compare": Command("streams", "compare two runs: which is slower, where, since when; for CI too"),
+    "thresholds": Command("streams", "change the detection thresholds of one job, also while it runs"),
+    "forecaster": Command("forecaster", "forecast metrics, find cycles and job kinds; over HTTP and Kafka"),
+    "archive": Command("archive", "store events as Parquet, in a folder or a bucket"),
+    "annotate": Command("annotator", "annotate nodes, pods and jobs in Kubernetes with findings"),
+    "control": Command("control", "record sessions and apply changes, over HTTP"),
     "ui": Command("ui", "serve the live page"),
 }
 GROUP = "paceline.commands"
@@ -84,10 +86,10 @@ def usage() -> str:
             *lines,
             "",
             "examples:",
-            "  paceline demo                                          see it work, on this machine alone",
+            "  paceline demo                                          try it on this machine",
             "  paceline run -- torchrun --nproc-per-node 4 train.py   watch your own job",
-            "  paceline run --record run.jsonl.zst -- torchrun …      the same, with no broker at all",
-            "  paceline analyze run.jsonl.zst --json                  what was found in it",
+            "  paceline run --record run.jsonl.zst -- torchrun …      the same, without a broker",
+            "  paceline analyze run.jsonl.zst --json                  the findings in it",
         ]
     )
 

@@ -19,17 +19,17 @@ joules, celsius, hertz; what ends with `_total` only counts up until the process
 never 0. Histograms are classic ones, with `_bucket`, `_sum` and `_count`.
 
 **Labels are bounded.** A label has at most {MOST_LETTERS} letters; a longer name is cut, and ends with a hash of the
-whole. No label holds a step, a process number or a message. A worker tells of the 1,000 jobs that it heard last, of 8
-ranks and 16 phases of each, of 200 findings, and of the energy of 10,000 nodes and 64 jobs on each. `training_job` is
+whole. No label holds a step, a process number or a message. A worker reports the 1,000 newest jobs, of each 8
+ranks and 16 phases, 200 findings, and the energy of 10,000 nodes and 64 jobs on each. `training_job` is
 what the job calls itself; `gpu` and `UUID` are as in DCGM's metrics, so `on (UUID)` joins them.
 
-**Series vanish.** What is told of a job is gone a minute after its end, or five minutes after its last message; of a
+**Series vanish.** Metrics of a job vanish a minute after its end, or five minutes after its last message; of a
 GPU or host 30 seconds after its last sample (three intervals, where that is longer). A worker that gives a job away
-tells of it no more. A histogram of a job begins at 0 again when another worker has taken it over.
+no longer reports it. A histogram of a job begins at 0 again when another worker has taken it over.
 
 **The page** has what Streamlit's own server offers, in OpenMetrics' form at port 8501, `/_stcore/metrics`:
 `active_sessions`, `session_events_total{{type}}` and `session_duration_seconds_total`; `/_stcore/health` says that it
-is alive. What the page shows is told by the services above. Sidecars have no port: workers tell what they send.
+is alive. The services above provide what the page shows. Sidecars have no port: workers report what they send.
 """
 
 

@@ -87,7 +87,7 @@ def look(path: Path, node: str | None = None) -> tuple[Rated | None, str | None]
     except OSError as error:
         return None, f"{path}: {error.strerror}"
     if len(held) > MOST_BYTES:
-        return None, f"{path}: larger than {MOST_BYTES} bytes; write it anew by `paceline benchmark`"
+        return None, f"{path}: larger than {MOST_BYTES} bytes; write it again with `paceline benchmark`"
     try:
         rated = _understood(json.loads(held))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

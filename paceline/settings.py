@@ -369,7 +369,7 @@ PROBE_BUDGET = Setting(
     0.5,
     number(0.0, 100.0),
     "0 to 100",
-    "percent of a step's time that telling it may take; beyond it fewer steps are told. 0: every step is",
+    "percent of a step's time that timing may take; above it fewer steps are timed. 0: all steps are",
 )
 
 FORECASTER_TOKEN = Setting(
@@ -377,7 +377,7 @@ FORECASTER_TOKEN = Setting(
     "",
     text,
     "any text",
-    "what `Authorization: Bearer …` must hold to change the forecaster's history; without it nobody may",
+    "what `Authorization: Bearer …` must hold to change the forecaster's history; without it, it cannot be changed",
     secret=True,
 )
 
@@ -501,15 +501,13 @@ DATABASE = Setting(
 CURRENCY = Setting(
     "PACELINE_CURRENCY", "", text, "any name, of 16 characters at most", "of the prices of a GPU hour and of a kWh"
 )
-KWH_PRICE = Setting(
-    "PACELINE_KWH_PRICE", 0.0, number(0.0, 1000.0), "0 to 1000", "price of a kWh; 0: nothing is said of its money"
-)
+KWH_PRICE = Setting("PACELINE_KWH_PRICE", 0.0, number(0.0, 1000.0), "0 to 1000", "price of a kWh; 0: no cost is shown")
 CO2E_G_PER_KWH = Setting(
     "PACELINE_CO2E_G_PER_KWH",
     0.0,
     number(0.0, 5000.0),
     "0 to 5000",
-    "grams of CO2e that a kWh stands for; 0: nothing is said of it",
+    "grams of CO2e per kWh; 0: not shown",
 )
 PUE = Setting(
     "PACELINE_PUE",

@@ -188,6 +188,6 @@ def _parsed(head: bytes) -> _Asked | Answer:
         name, colon, value = line.partition(":")
         name = name.lower()
         if not colon or not name or name != name.strip() or (name in headers and name in _ONCE):
-            return Answer(400, "a header that is none, or is there twice\n")
+            return Answer(400, "a header that is invalid or repeated\n")
         headers[name] = value.strip()
     return _Asked(words[0], words[1].partition("?")[0], headers)

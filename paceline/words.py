@@ -17,19 +17,19 @@ KINDS = {
     "stage_imbalance": "Uneven stages",
     "data_imbalance": "Uneven data",
     "load_imbalance": "Uneven load",
-    "communication_bound": "Bound by communication",
-    "data_bound": "Bound by data loading",
+    "communication_bound": "Communication-bound",
+    "data_bound": "Data-bound",
     "hang": "Hang",
     "device_fault": "Device fault",
-    "slowdown": "The job has become slower",
+    "slowdown": "Job-wide slowdown",
     "idle_device": "Idle GPU",
     "out_of_memory_risk": "Memory is filling up",
     "out_of_memory": "Out of memory",
-    "balanced_straggler": "Slow, and balanced",
-    "configuration_mismatch": "Ranks set up differently",
-    "node_silent": "A node has fallen silent",
-    "below_rating": "Under its rated speed",
-    "insufficient_data": "Not enough data for a verdict",
+    "balanced_straggler": "Slow rank, balanced",
+    "configuration_mismatch": "Different configuration of ranks",
+    "node_silent": "Silent node",
+    "below_rating": "Below rated speed",
+    "insufficient_data": "Not enough data",
 }
 NONE = "not measured"
 #: What is before 1971 counts from 0: it is a time without a date.
@@ -182,9 +182,35 @@ def quantity(value: float | None, unit: str) -> str:
     return f"{digits(value)} {unit}".strip()
 
 
+#: What people read in place of a name that says too little by itself; events keep their names.
+EVIDENCE = {
+    ("own_time", "s/step"): "work time",
+    ("excess", "ratio"): "extra time per step",
+    ("lateness", "s/step"): "arrives late by",
+    ("spread", "ratio"): "variation between micro-batches",
+    ("alike", "correlation"): "forward and backward agree",
+    ("held_back", "ratio"): "time lost per step",
+    ("pace", "s/step"): "step time",
+    ("nodes_speaking", "nodes"): "nodes reporting",
+    ("peers_steps", "steps"): "steps completed by its peers",
+    ("ranks_heard", "ranks"): "ranks reporting",
+    ("missing_reached", "number"): "last collective of the missing ranks",
+}
+#: How names begin that end with a part of the step.
+_PARTS = {"excess_": "extra time in", "grown_": "growth in"}
+
+
 def evidence_name(item: Evidence) -> str:
-    """What a number of evidence measures, without the unit that stands beside it; and whose it is, if one rank's."""
-    name = item.name.removesuffix(f"_{item.unit}").replace("_", " ")
+    """What a number of evidence measures, without its unit; and whose it is, if one rank's.
+
+    >>> evidence_name(Evidence(name="excess_other", value=0.1, unit="s/step", peers=0.0, rule=""))
+    'extra time in other work'
+    """
+    name = EVIDENCE.get((item.name, item.unit)) or item.name.removesuffix(f"_{item.unit}").replace("_", " ")
+    for start, words in _PARTS.items():
+        if item.name.startswith(start):
+            part = item.name.removeprefix(start).replace("_", " ")
+            name = f"{words} {part}{' work' if part == 'other' else ''}"
     return name if item.rank is UNSET else f"{name} of rank {item.rank}"
 
 

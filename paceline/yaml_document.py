@@ -56,7 +56,7 @@ class YamlDocument:
             if not isinstance(key, yaml.ScalarNode):
                 raise YamlError(f"line {line}: a key is a word")
             if key.value in out:
-                raise YamlError(f"line {line}: {key.value} stands here twice")
+                raise YamlError(f"line {line}: {key.value} is given twice")
             inner = f"{path}.{key.value}" if path else key.value
             self._lines[inner] = line
             out[key.value] = self._plain(value, inner)

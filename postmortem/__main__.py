@@ -39,7 +39,8 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
         prog="paceline why",
-        description="Say why a job hung or died: which rank, which line of code, and who only waited.",
+        description="Find why a job hung or died: the rank, the line of code, and the ranks that only waited.\n"
+        "Needs its logs or dumps.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -28,27 +28,28 @@ EXAMPLES = """examples:
   paceline simulate --ranks 64 --nodes-a-switch 2 --fault compute:switch=1,from=60 --fault silent:node=6,from=100 -o -
   paceline simulate --ranks 32 --fault throttle:rank=3,size=0.5,from=50,reason=power --brokers localhost:9092
 
-  paceline simulate fleet FLEET.yaml --record fleet.jsonl.zst      many jobs on many nodes; has a --help of its own
+  paceline simulate fleet FLEET.yaml --record fleet.jsonl.zst      many jobs on many nodes; see its own --help
   paceline simulate fleet FLEET.yaml --start 3d --brokers localhost:9092 --speed max
 
 a fault is KIND:rank=R,size=0.3,from=100,to=200[,every=N][,reason=…][,seconds=S]; R may be 3, 8-15 or 3+9, size is how
 much longer the rank's own work takes (0.3: 30 %); node=N or switch=N in place of rank hits all ranks there. Kinds:
 compute, throttle (reason thermal, power, brake or hardware), input, gc, cpu, host, memory, link, hang (for seconds),
-slowdown (the whole job), silent (a node that tells nothing, while all train on)."""
+slowdown (the whole job), silent (a node that sends nothing, while all train on)."""
 
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
         prog="paceline simulate",
-        description="Make up a training job of any size, with noise and known faults, as a recording or on the bus.",
+        description="Simulate a training job of any size, with noise and known faults.\n"
+        "Needs a Kafka broker, or -o FILE.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("-o", "--output", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz, .jsonl.zst, or -")
     add_brokers_option(made, "send it to these Kafka brokers instead, as if it ran now")
     made.add_argument("--speed", type=speed, default=1.0, metavar="N", help="on the bus N times as fast, or max")
-    made.add_argument("--truth", metavar="FILE", help="write what was injected, and what it cost, as JSON")
+    made.add_argument("--truth", metavar="FILE", help="write the injected faults and their cost as JSON")
     shape = made.add_argument_group("the job")
     shape.add_argument("--job", default="simulated", metavar="NAME", help="its name (default: simulated)")
     shape.add_argument("--ranks", type=int, default=8, metavar="N", help="ranks, eight a node (default: 8)")
@@ -58,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     shape.add_argument("--pp", type=int, default=1, metavar="N", help="pipeline stages, run 1F1B (default: 1)")
     shape.add_argument("--fsdp", action="store_true", help="parameters are sharded over the data dimension")
     shape.add_argument("--steps", type=int, default=200, metavar="N", help="steps (default: 200)")
-    shape.add_argument("--step-s", type=float, default=0.5, metavar="S", help="about what a step takes (default: 0.5)")
+    shape.add_argument("--step-s", type=float, default=0.5, metavar="S", help="approximate step time (default: 0.5)")
     shape.add_argument("--microbatches", type=int, default=0, metavar="N", help="default: 1, or twice the stages")
     shape.add_argument("--collectives", type=int, default=1, metavar="N", help="a step; for FSDP each way (default: 1)")
     shape.add_argument("--communication", type=float, default=0.08, metavar="R", help="its share (default: 0.08)")

@@ -132,7 +132,7 @@ def _check_place(path: str, job: JobPlan, groups: dict[str, NodeGroup]) -> None:
         if node not in groups:
             raise PlaceError(f"{path}.nodes", f"there is no node {node}")
     if len(set(job.nodes)) < len(job.nodes):
-        raise PlaceError(f"{path}.nodes", "a node stands here twice")
+        raise PlaceError(f"{path}.nodes", "a node is given twice")
     if job.gpus is None and len({groups[node].gpus for node in job.nodes}) > 1:
         raise PlaceError(f"{path}.nodes", "nodes with unequal numbers of GPUs; say which with gpus: [0, 1]")
     if job.gpus is not None and (not job.gpus or len(set(job.gpus)) < len(job.gpus)):

@@ -35,7 +35,8 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
         prog="paceline simulate fleet",
-        description="Make up many jobs on many nodes, with known faults and silences, as a recording or on the bus.",
+        description="Simulate many jobs on many nodes, with known faults and silences.\n"
+        "Needs a Kafka broker, or -o FILE.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -49,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="WHEN",
         help="instead of the description's: 2026-01-05T00:00:00Z, now, or 3d for so long ago",
     )
-    made.add_argument("--truth", metavar="FILE", help="write what is wrong where, as JSON")
+    made.add_argument("--truth", metavar="FILE", help="write the injected faults as JSON")
     return made
 
 

@@ -44,7 +44,8 @@ def main(argv: list[str] | None = None) -> int:
 def _parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="paceline streams",
-        description="Find stragglers and their causes, from the bus to the bus.",
+        description="Read timings from Kafka, find stragglers and causes, write findings to Kafka.\n"
+        "Needs a Kafka broker.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -52,7 +53,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     add_no_commands_option(parser)
     add_web_options(parser)
     parser.add_argument("--data-dir", metavar="DIR", help="scratch folder; default: a temporary one")
-    parser.add_argument("--wait", type=float, default=60.0, metavar="S", help="wait for a broker so long (60)")
+    parser.add_argument("--wait", type=float, default=60.0, metavar="S", help="seconds to wait for a broker (60)")
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
     return parser.parse_args(argv)
 

@@ -40,11 +40,11 @@ from .windows.node_windows import LENGTHS_S
 
 EXAMPLES = """\
 examples:
-  paceline analyze run.jsonl.zst            what was found, one line each
-  paceline analyze run.jsonl --json         every finding and revision, one JSON object a line
+  paceline analyze run.jsonl.zst            the findings, one line each
+  paceline analyze run.jsonl --json         every finding and revision, one JSON object per line
   paceline analyze run.jsonl --panel        the verdict in ten lines
   paceline analyze run.jsonl --suggestions  what to do about it
-  paceline analyze node.jsonl --gpus        how each GPU's numbers read, by docs/gpu-rules.md
+  paceline analyze node.jsonl --gpus        how each GPU's metrics are judged (docs/gpu-rules.md)
   paceline analyze rank*.pt.trace.json.gz --breakdown   PyTorch profiler traces: compute, exposed communication, idle
   paceline record --job resnet-7 -o - | paceline analyze - --panel
 """
@@ -176,7 +176,7 @@ def main(argv: list[str] | None = None) -> int:
 def _parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="paceline analyze",
-        description="Say which rank held a recorded job back, since when, and why. Needs no broker.",
+        description="Find the rank that held a recorded job back, since when and why.\nNeeds a recording, no broker.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -186,10 +186,10 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         metavar="file",
         help="a recording (.jsonl, .jsonl.gz, .jsonl.zst), - for standard input, or PyTorch profiler traces of one run",
     )
-    parser.add_argument("--json", action="store_true", help="every finding and revision, one JSON object a line")
-    parser.add_argument("--windows", action="store_true", help="the windows too, one JSON object a line")
-    parser.add_argument("--gpus", action="store_true", help="end with how each GPU's numbers read")
-    parser.add_argument("--panel", action="store_true", help="end with the verdict in ten lines")
+    parser.add_argument("--json", action="store_true", help="every finding and revision, one JSON object per line")
+    parser.add_argument("--windows", action="store_true", help="the windows too, one JSON object per line")
+    parser.add_argument("--gpus", action="store_true", help="at the end: how each GPU's metrics are judged")
+    parser.add_argument("--panel", action="store_true", help="at the end: the verdict in ten lines")
     parser.add_argument(
         "--suggestions",
         action="store_true",
@@ -206,7 +206,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--told", metavar="FILE", help="also write every finding, and the panel, to FILE, one JSON object a line"
     )
-    parser.add_argument("--quiet", action="store_true", help="with --panel on standard input: nothing before it")
+    parser.add_argument("--quiet", action="store_true", help="with --panel on standard input: only the panel")
     parser.add_argument("--of-run", action="store_true", help=argparse.SUPPRESS)  # what `paceline run` pipes here
     return parser.parse_args(argv)
 

@@ -58,4 +58,4 @@ class CommandDoor:
 
 
 def _not_heard(cause: str) -> None:
-    log.warning("no commands are heard: %s", cause)
+    log.warning("commands are not received: %s", cause)

@@ -50,7 +50,8 @@ def main(argv: list[str] | None = None) -> int:
 def _parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
-        description="Compare two runs: step time by phase with intervals, since when, and what else is different.",
+        description="Compare two runs: step time by phase, with intervals, and other differences.\n"
+        "Needs two recordings, no broker.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -63,7 +64,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         "--fail-over", type=ratio, default=0.05, metavar="5%", help="exit status 1 beyond that (default: 5%%)"
     )
     parser.add_argument("--format", choices=(*FORMATS, "json"), help="default: by the file's name, else text")
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to; default: standard output")
+    parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: standard output)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the bootstrap (default: 0)")
     add_option(parser, MOST_STREAMED_GIB)
     args = parser.parse_args(argv)

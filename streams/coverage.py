@@ -105,7 +105,7 @@ class CoverageTracker:
             notes.append(f"ranks disagree about the world size: {sorted(set(self.worlds.values()))[:8]}")
         silent = self.expected - len(self.worlds)
         if silent > 0:
-            notes.append(f"ranks never heard: {silent} of {self.expected}")
+            notes.append(f"ranks that did not report: {silent} of {self.expected}")
         if self.left_out:
             notes.append(sampled(self.told, self.left_out))
         return Coverage(

@@ -166,5 +166,5 @@ class KeyedState:
         try:
             state.open = OpenAnswers() if opened is None else OpenAnswers.restore(opened)
         except ValueError as error:
-            log.warning("what is open is counted anew: %s", error)
+            log.warning("open findings are counted again from zero: %s", error)
         return state

@@ -122,7 +122,7 @@ _WORKER: tuple[tuple[Meter, Callable[[DoorCounts, WorkerState], Any]], ...] = (
         Meter(
             "paceline_findings_told",
             "counter",
-            "Findings published, each time that one was told.",
+            "Findings published; each revision counts.",
             ("kind", "cause", "state"),
         ),
         lambda counts, _: counts.jobs.told,
@@ -151,7 +151,7 @@ _SHED = {
 _JOBS: tuple[tuple[Meter, str], ...] = (
     (Meter("paceline_step_seconds", "gauge", "Median step of the median rank in the last window.", _JOB), "step_s"),
     (Meter("paceline_steps_per_second", "gauge", "Steps a second in the last window.", _JOB), "steps_per_s"),
-    (Meter("paceline_ranks", "gauge", "Ranks heard in the last window.", _JOB), "ranks"),
+    (Meter("paceline_ranks", "gauge", "Ranks that reported in the last window.", _JOB), "ranks"),
     (
         Meter("paceline_wait_ratio", "gauge", "Share of the step that the median rank waits for others.", _JOB),
         "wait_ratio",
@@ -214,7 +214,7 @@ _JOBS: tuple[tuple[Meter, str], ...] = (
         Meter(
             "paceline_job_energy_joules",
             "counter",
-            "Joules by job, node and part (gpu, host); of no job, and while nobody sampled, under an empty name.",
+            "Joules by job, node and part (gpu, host); an empty name: of no job, or while no samples came.",
             ("training_job", "node", "part"),
         ),
         "energy_j",

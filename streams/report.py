@@ -57,7 +57,8 @@ def main(argv: list[str] | None = None) -> int:
 def _parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
-        description="What a job did, what it lost and to what, and what was not measured. Needs no broker.",
+        description="Report a job's time, losses and causes, and what was not measured.\n"
+        "Needs a recording or archive, no broker.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -70,7 +71,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     add_archive_option(parser)
     parser.add_argument("--job", metavar="NAME", help="this job alone")
     parser.add_argument("--format", choices=FORMATS, help="default: by the file's name, else text")
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to; default: standard output")
+    parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: standard output)")
     parser.add_argument(
         "--cluster", metavar="NAME", help="of a cluster as a whole: hours used, idle and lost, worst nodes"
     )

@@ -21,9 +21,9 @@ from .jobs.config import CHANGEABLE, default, refusal
 
 EXAMPLES = """\
 examples:
-  paceline thresholds --list                                   what there is, with default and limits
-  paceline thresholds --job resnet-7 least_excess=0.05         tell ranks that are 5 % slower, from now on
-  paceline thresholds --job resnet-7 hang_s=300 sigmas=4       two at once; the others go back to their defaults
+  paceline thresholds --list                                   all thresholds, with default and limits
+  paceline thresholds --job resnet-7 least_excess=0.05         report ranks that are 5 % slower, from now on
+  paceline thresholds --job resnet-7 hang_s=300 sigmas=4       set two; the others return to their defaults
   paceline thresholds --job resnet-7                           back to the defaults
 """
 
@@ -73,7 +73,7 @@ def _send(args: argparse.Namespace, values: dict[str, float]) -> int:
         print(f"paceline thresholds: not taken by Kafka at {settings.address}; run `paceline doctor`", file=sys.stderr)
         return 1
     told = ", ".join(f"{name}={value:g}" for name, value in values.items()) or "all at their defaults"
-    print(f"job {args.job}, attempt {args.attempt}: {told}, from its next messages on")
+    print(f"job {args.job}, attempt {args.attempt}: {told}, from its next messages")
     return 0
 
 
@@ -98,14 +98,15 @@ def _refuse(reason: str) -> int:
 def _parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="paceline thresholds",
-        description="Change the thresholds of the diagnosis for one attempt of a job, also while it runs.",
+        description="Change the detection thresholds of one attempt of a job, also while it runs.\n"
+        "Needs a Kafka broker.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("values", nargs="*", metavar="NAME=NUMBER", help="thresholds; those left out keep the default")
+    parser.add_argument("values", nargs="*", metavar="NAME=NUMBER", help="thresholds; all others keep the default")
     parser.add_argument("--job", metavar="J", help="the job")
-    parser.add_argument("--attempt", type=int, default=0, metavar="N", help="which start of it (default: 0)")
-    parser.add_argument("--anyway", action="store_true", help="set them although no such job has reported yet")
+    parser.add_argument("--attempt", type=int, default=0, metavar="N", help="the job's attempt (default: 0)")
+    parser.add_argument("--anyway", action="store_true", help="set them even if no such job has reported yet")
     parser.add_argument("--list", action="store_true", help="the thresholds, with default and limits")
     add_brokers_option(parser)
     return parser.parse_args(argv)

@@ -83,7 +83,7 @@ class WorkerLoop:
 
     def _overdue(self, what: str) -> None:
         if self._worker is not None and self._worker.stopped:
-            self._say(f"ended at once, {what}; what is not stored will be read again")
+            self._say(f"ended immediately, {what}; what is not stored will be read again")
             self._forget_scratch()
             os._exit(1)
         self._say(f"starting again from what is stored: {what}")

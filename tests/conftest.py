@@ -245,7 +245,7 @@ class ApacheKafka:
     def _did_not_start(self) -> None:
         self.stop()
         said = (self.folder / "kafka.log").read_text(errors="replace").strip().splitlines()[-3:]
-        reason = " / ".join(said) or "it said nothing"
+        reason = " / ".join(said) or "it printed nothing"
         if "is missing" in reason and os.environ.get("CI") != "true":
             pytest.skip(f"Apache Kafka cannot run here: {reason}")
         pytest.fail(f"Apache Kafka did not start: {reason}")
@@ -354,7 +354,7 @@ def own_broker(request: pytest.FixtureRequest) -> Iterator[BrokerSettings]:
 def new_prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
     """Starts a Prometheus that holds what an OpenMetrics text says, and gives its address."""
     if which("prometheus") is None or which("promtool") is None:
-        pytest.skip("no prometheus here; mend: sudo apt-get install prometheus")
+        pytest.skip("no prometheus here; fix: sudo apt-get install prometheus")
     with contextlib.ExitStack() as stack:
 
         def make(metrics: str) -> str:
@@ -385,7 +385,7 @@ def new_alertmanager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calla
     """Starts an Alertmanager with that configuration, and gives its address without the scheme."""
     program = which("prometheus-alertmanager") or which("alertmanager")
     if program is None:
-        pytest.skip("no alertmanager here; mend: sudo apt-get install prometheus-alertmanager")
+        pytest.skip("no alertmanager here; fix: sudo apt-get install prometheus-alertmanager")
     with contextlib.ExitStack() as stack:
 
         def make(config: str) -> str:

@@ -51,21 +51,22 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="paceline trial",
         usage="paceline trial SPEC.yaml [--run] [--folder DIR] [--json] [--fresh] -- COMMAND …",
-        description="Find the fastest placement of a training command: short runs of it, by successive halving.",
+        description="Find the fastest placement of a training command by short runs (successive halving).\n"
+        "Needs a SPEC.yaml.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("spec", metavar="SPEC.yaml", help="what is tried, and how long; - for standard input")
     what = made.add_mutually_exclusive_group()
-    what.add_argument("--dry-run", action="store_true", help="only say what it would do, and do not ask")
+    what.add_argument("--dry-run", action="store_true", help="print what it would do, and start nothing")
     what.add_argument("--run", action="store_true", help="start it; without, a terminal is asked, and nothing starts")
     made.add_argument(
         "--folder",
         metavar="DIR",
-        help="its journal, logs and recordings (default: by its name, in the user's state folder)",
+        help="folder of its journal, logs and recordings (default: by its name, in the user's state folder)",
     )
     made.add_argument("--json", action="store_true", help="the result as JSON on standard output")
-    made.add_argument("--fresh", action="store_true", help="throw away what the folder holds, and begin anew")
+    made.add_argument("--fresh", action="store_true", help="delete the folder's content and start again")
     return made
 
 
@@ -244,7 +245,9 @@ def _restored(spec: Spec, candidates: Candidates, runs: list[Told], folder: Path
     try:
         return Halving.restore(_config(spec, candidates), [run_of(one) for one in runs])
     except ValueError as error:
-        raise JournalError(f"{folder}: the journal does not fit this trial ({error}); --fresh begins anew") from error
+        raise JournalError(
+            f"{folder}: the journal does not fit this trial ({error}); start again with --fresh"
+        ) from error
 
 
 def _save(folder: Path, found: dict[str, Any]) -> None:

@@ -75,7 +75,7 @@ class Journal:
         if not self._path.exists():
             return 0
         if self._path.stat().st_size > MOST_BYTES:
-            raise JournalError(f"{self._path}: larger than a journal gets; --fresh begins anew")
+            raise JournalError(f"{self._path}: larger than a journal gets; start again with --fresh")
         held = self._path.read_bytes()
         whole = held.rfind(b"\n") + 1
         lines = held[:whole].splitlines()
@@ -85,7 +85,7 @@ class Journal:
             found = msgspec.json.decode(lines[0], type=Head)
             self.runs = [msgspec.json.decode(line, type=Told) for line in lines[1:]]
         except msgspec.DecodeError as error:
-            raise JournalError(f"{self._path}: damaged ({error}); --fresh begins anew") from error
+            raise JournalError(f"{self._path}: damaged ({error}); start again with --fresh") from error
         if found != head:
             raise JournalError(
                 f"{self._path.parent}: holds a trial with another spec, command or machine; --fresh throws it away, "

@@ -194,5 +194,5 @@ class KubeClient:
         if answer.status in AWAY or answer.status >= 500 or (answer.status == 401 and self.answered):
             return AwayError(said, float(after) if after.isascii() and after.isdigit() and len(after) < 5 else 0.0)
         if answer.status == 403 and "exceeded quota" not in told.message:
-            said += f"; mend: the Role in docs/trials.md ({method} {what} in {self._namespace})"
+            said += f"; fix: the Role in docs/trials.md ({method} {what} in {self._namespace})"
         return RefusedError(said, answer.status)

@@ -46,7 +46,7 @@ def checked(options: KubernetesOptions, job: Job) -> None:
         if wanted is not None:
             counts = "gpus_per_node" if what == "gpus" else "cpus_per_node"
             said = f"Kubernetes gives a pod so many devices, and chooses which: no {what} of a trial there"
-            raise ExecutorError(f"job {job.id}: {said}; mend: executor.kubernetes.{counts}, a number")
+            raise ExecutorError(f"job {job.id}: {said}; fix: executor.kubernetes.{counts}, a number")
     if bad := [node for node in job.on if not re.fullmatch(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", node)]:
         raise ExecutorError(f"job {job.id}: {bad[0]!r} is no node's name")
     if job.on and len(set(job.on)) != job.nodes:

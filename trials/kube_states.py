@@ -228,7 +228,7 @@ def _failed(failed: _Condition, pods: Sequence[Held]) -> Told:
 
 
 def _sentence(reason: str, message: str) -> str:
-    return plain(f"{reason}: {message}" if reason and message else reason or message or "no reason is told")
+    return plain(f"{reason}: {message}" if reason and message else reason or message or "no reason is given")
 
 
 def plain(text: str) -> str:

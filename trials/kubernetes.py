@@ -117,7 +117,7 @@ class KubernetesExecutor:
                 continue
             if held.mark != self._mark:
                 say = f"kubectl -n {self.options.namespace} get job {name} -o yaml"
-                raise ExecutorError(f"job {job.id}: a Job {name} is there and is not this trial's; look: {say}")
+                raise ExecutorError(f"job {job.id}: a Job {name} exists and is not this trial's; see: {say}")
             if held.digest == digest and not held.metadata.deletion_timestamp:
                 return held.metadata.uid, False
             self._sweep(job.id, [name])
@@ -207,7 +207,7 @@ class KubernetesExecutor:
         run.stuck_since_s = (now_s if run.stuck_since_s is None else run.stuck_since_s) if stuck else None
         if run.stuck_since_s is not None and now_s - run.stuck_since_s > self.options.stuck_s:
             self.stop(run.job)
-            raise ExecutorError(f"job {run.job.id} does not begin: {why}; mend it; the trial can go on")
+            raise ExecutorError(f"job {run.job.id} does not start: {why}; fix it, then the trial can continue")
         if now_s - run.waits_since_s > self.options.wait_s:
             self.stop(run.job)
             return self._ended(run, "gone", None, f"it has not begun in {self.options.wait_s:g} s: {why}")
@@ -280,7 +280,7 @@ class KubernetesExecutor:
             if not left:
                 return
             if self._clock() > end_s:
-                raise ExecutorError(f"{', '.join(left[:8])} does not go: is a node lost? mend: {mend}")
+                raise ExecutorError(f"{', '.join(left[:8])} does not go: is a node lost? fix: {mend}")
             self._patience.sleep(backoff.next_s())
 
     def _deleted(self, picked: str, names: list[str]) -> list[str]:
@@ -321,7 +321,7 @@ class KubernetesExecutor:
             try:
                 from .kube_client import KubeClient
             except ModuleNotFoundError as error:
-                raise ExecutorError(f"{error.name} is not installed; mend: pip install kubernetes") from error
+                raise ExecutorError(f"{error.name} is not installed; fix: pip install kubernetes") from error
             self._client = KubeClient(self.options, os.environ)
         return self._client
 

@@ -66,7 +66,7 @@ def visible(asked: list[int], granted: str | None) -> str:
         return ",".join(map(str, asked))
     held = [one for one in granted.split(",") if one]
     if beyond := [one for one in asked if one >= len(held)]:
-        raise UnsuitedError(f"GPU {beyond[0]} is asked for, and Slurm granted {len(held)}; mend: gpus_per_node")
+        raise UnsuitedError(f"GPU {beyond[0]} is asked for, and Slurm granted {len(held)}; fix: gpus_per_node")
     return ",".join(held[one] for one in asked)
 
 
@@ -81,7 +81,7 @@ def bound(cpus: list[int] | None, numa: int | None, allowed: set[int], nodes: Pa
         wanted = wanted & near if cpus is not None else near & allowed
     if not wanted or not wanted <= allowed:
         short = sorted(wanted - allowed) or "none is left"
-        raise UnsuitedError(f"CPUs {short} are asked for and not granted; mend: exclusive, or cpus_per_node")
+        raise UnsuitedError(f"CPUs {short} are asked for and not granted; fix: exclusive, or cpus_per_node")
     return wanted
 
 

@@ -55,7 +55,7 @@ def _without_result(ended: Ended) -> tuple[Outcome, str]:
     if ended.how == "killed":
         return "hung", "over its time limit; killed"
     if ended.how == "gone":
-        return "gone", "nobody can tell how it ended"
+        return "gone", "its end is not known"
     if memory := memory_said(ended.said):
         return "out_of_memory", f"{memory} (status {ended.status})"
     return "crashed", f"status {ended.status}, and no result"

@@ -53,5 +53,5 @@ class Patience:
             except away as error:
                 wait_s = max(backoff.next_s(), getattr(error, "after_s", 0.0))
                 if self._clock() + wait_s > end_s:
-                    raise ExecutorError(f"{error}, for {most_s:g} s; mend: {mend}") from error
+                    raise ExecutorError(f"{error}, for {most_s:g} s; fix: {mend}") from error
                 (self.sleep if ending else self._pause)(wait_s)

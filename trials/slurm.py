@@ -118,7 +118,7 @@ class SlurmExecutor:
             said = asked(words, slurm_script.environment(self.options, held.job.environ, self._environ))
             held.number = slurm_states.submitted(said)
         if not held.number:
-            raise ExecutorError(f"sbatch has told no job's number; it said: {slurm_states.plain(said) or 'nothing'}")
+            raise ExecutorError(f"sbatch printed no job number, but: {slurm_states.plain(said) or 'nothing'}")
         path = held.job.folder / slurm_script.NUMBER
         path.with_suffix(".new").write_text(held.number)
         path.with_suffix(".new").replace(path)
@@ -140,7 +140,9 @@ class SlurmExecutor:
             away_s = now_s - held.away_since_s
             held.waits = f"Slurm does not answer, for {away_s:.0f} s now ({error})"
             if away_s > self.options.patience_s:
-                raise ExecutorError(f"job {job.id}: {held.waits}; mend: scontrol ping; the trial can go on") from error
+                raise ExecutorError(
+                    f"job {job.id}: {held.waits}; fix: scontrol ping; the trial can continue"
+                ) from error
             return None
         held.away_since_s = None
         ended = self._over(held, now_s) if told is None else self._judged(held, told, now_s)
@@ -151,7 +153,7 @@ class SlurmExecutor:
         held.waits = told.waits
         if told.meaning == "waits" and now_s - held.waits_since_s > self.options.wait_s:
             self.stop(held.job)
-            return self._ended(held, "gone", None, f"it has not begun in {self.options.wait_s:g} s: {told.waits}")
+            return self._ended(held, "gone", None, f"it has not started in {self.options.wait_s:g} s: {told.waits}")
         if told.meaning == "runs" and told.ran_s > held.job.limit_s:
             self.stop(held.job)
             return self._ended(held, "killed", None, f"its limit of {held.job.limit_s:g} s is over")
@@ -206,7 +208,7 @@ class SlurmExecutor:
             if self._went(held, within_s):
                 held.ended = True
                 return
-        raise ExecutorError(f"job {job.id}: Slurm's {held.number} has not ended; mend: scancel {held.number}")
+        raise ExecutorError(f"job {job.id}: Slurm's {held.number} has not ended; fix: scancel {held.number}")
 
     def _cancel(self, held: _Held, force: tuple[str, ...]) -> None:
         told = self._told(held)

@@ -43,11 +43,11 @@ def asked(words: Sequence[str], environ: Mapping[str, str]) -> str:
             )
         except FileNotFoundError:
             mend = "run this where jobs are submitted, with Slurm's programs on PATH"
-            raise ExecutorError(f"no {words[0]} here; mend: {mend}") from None
+            raise ExecutorError(f"no {words[0]} here; fix: {mend}") from None
         except PermissionError as error:
             raise ExecutorError(f"{words[0]} cannot be run: {error.strerror}") from None
         except subprocess.TimeoutExpired:
-            raise AwayError(f"{words[0]} has said nothing for {ANSWER_S:g} s") from None
+            raise AwayError(f"{words[0]} has not answered for {ANSWER_S:g} s") from None
         out.seek(0), err.seek(0)
         told, complaint = (file.read(MOST_BYTES).decode(errors="replace") for file in (out, err))
     if done.returncode == 0:

@@ -68,7 +68,7 @@ def read(options: Mapping[str, Any]) -> SlurmOptions:
         if found is None:
             raise ExecutorError(f"executor.slurm.options: {one!r}; allowed: --name or --name=value, with no space")
         if found[1] in OWN:
-            raise ExecutorError(f"executor.slurm.options: --{found[1]} is said by paceline trial itself; leave it out")
+            raise ExecutorError(f"executor.slurm.options: --{found[1]} is set by paceline trial itself; remove it")
     return made
 
 
@@ -104,7 +104,7 @@ def checked(job: Job) -> None:
     if job.on and len(set(job.on)) != job.nodes:
         raise ExecutorError(f"job {job.id}: {job.nodes} nodes, and {len(set(job.on))} are named")
     if re.search(r"[^ -~]|[\"'\\]", str(job.folder)) or not job.folder.is_absolute():
-        raise ExecutorError(f"{job.folder}: Slurm takes no such path; mend: --folder with plain letters, from / on")
+        raise ExecutorError(f"{job.folder}: Slurm takes no such path; fix: --folder with plain letters, from / on")
     if not (math.isfinite(job.limit_s) and 0 < job.limit_s <= 604_800 and 0 < job.nodes <= 10_000):
         raise ExecutorError(f"job {job.id}: {job.nodes} nodes for {job.limit_s:g} s; allowed: a week, 10000 nodes")
     if not job.command or any("\0" in word for word in job.command):
@@ -112,7 +112,7 @@ def checked(job: Job) -> None:
     if bad := [name for name in job.environ if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)]:
         raise ExecutorError(f"job {job.id}: {bad[0]!r} is no variable's name")
     if bad := [name for name in job.environ if name.startswith(("SLURM", "SBATCH"))]:
-        raise ExecutorError(f"job {job.id}: {bad[0]} is Slurm's own; mend: an option of executor.slurm")
+        raise ExecutorError(f"job {job.id}: {bad[0]} is Slurm's own; fix: an option of executor.slurm")
 
 
 def script(options: SlurmOptions, job: Job, python: str) -> str:
@@ -124,7 +124,7 @@ def script(options: SlurmOptions, job: Job, python: str) -> str:
     checked(job)
     granted = options.gpus_per_node
     if job.gpus and granted is not None and max(job.gpus) >= granted:
-        raise ExecutorError(f"job {job.id}: GPU {max(job.gpus)} of {granted}; mend: executor.slurm.gpus_per_node")
+        raise ExecutorError(f"job {job.id}: GPU {max(job.gpus)} of {granted}; fix: executor.slurm.gpus_per_node")
     asked = "\n".join(f"#SBATCH {one}" for one in _directives(options, job))
     run, file = shlex.quote(python), {name: shlex.quote(str(job.folder / name)) for name in (LAUNCHER, TOLD, STATUS)}
     cpus = f" --cpus-per-task={options.cpus_per_node}" if options.cpus_per_node else ""

@@ -211,7 +211,7 @@ def _check_set(path: str, value: str | list[int] | list[str]) -> None:
     except ValueError as error:
         raise _PartError(path, str(error)) from error
     if numbers is not None and len(set(numbers)) != len(numbers):
-        raise _PartError(path, "a number stands twice in it")
+        raise _PartError(path, "a number is given twice")
 
 
 def numbers_of(value: str | list[int] | list[str]) -> tuple[int, ...] | None:

@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     """The command's options."""
     made = argparse.ArgumentParser(
         prog="paceline ui",
-        description="Serve the live page: who is slow, since when and why.",
+        description="Serve the live page: slow ranks, since when and why.\nNeeds a Kafka broker.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -23,7 +23,7 @@ ROWS, BARS = 192, 20
 _OVERLAID = {
     "gc": "garbage collection",
     "cpu_wait": "waiting for a processor",
-    "host_bound": "its device waiting for its host",
+    "host_bound": "device waiting for its host",
 }
 
 
@@ -164,7 +164,7 @@ def _range(firsts: Ints, width: int) -> list[float] | None:
 
 def _colourbar(palette: Palette) -> dict[str, object]:
     return {
-        "title": {"text": "own time ÷<br>median rank's", "font": {"size": 11, "color": palette.muted}},
+        "title": {"text": "work time ÷<br>median rank's", "font": {"size": 11, "color": palette.muted}},
         "tickvals": [0.5, 0.75, 1.0, 1.25, 1.5],
         "ticktext": [f"{words}{TIMES}" for words in ("≤ 0.5", "0.75", "1", "1.25", "≥ 1.5")],
         "tickfont": {"size": 11, "color": palette.muted},

@@ -151,7 +151,7 @@ def badge(one: SeriesForecast) -> Badge:
     test = one.event.backtest
     if test.loss is None or test.naive_loss is None:
         return Badge(
-            "wait", "not back-tested", "The history is too short to try it at earlier moments: trust it little."
+            "wait", "not back-tested", "The history is too short for a back-test. Use this forecast with care."
         )
     scale, unit = scale_of(one)
     own, naive = test.loss / scale, test.naive_loss / scale
@@ -161,14 +161,18 @@ def badge(one: SeriesForecast) -> Badge:
         losses += f"; the 80 % interval held {ratio(test.coverage_80_ratio)}"
     told = f"{tried}: {losses}."
     if max(own, naive) < SHOWN:
-        return Badge("ended", "", f"Neither made an error that shows, so none is better. {told}")
+        return Badge("ended", "", f"Both had no error that matters. {told}")
     if test.loss > test.naive_loss * (1.0 + TIE):
         return Badge("lost", "worse than naive", f"Do not rely on it. {told}")
     if one.event.model in NAIVE and any("lost to" in note for note in one.event.notes):
-        words = "The models lost to the naive forecast in the back-test, so what is drawn is the naive forecast itself."
+        words = "Our models were worse than the naive forecast on this series, so you see the naive forecast."
         return Badge("lost", "worse than naive: withheld", f"{words} {told}")
     if any("lost to" in note for note in one.event.notes):
-        return Badge("wait", "partly naive", f"The models lost to the naive forecast, so it is mixed in. {told}")
+        return Badge(
+            "wait",
+            "partly naive",
+            f"Our models were worse than the naive forecast on this series, so it is mixed in. {told}",
+        )
     gain = 1.0 - test.loss / test.naive_loss if test.naive_loss > 0 else 0.0
     if gain <= TIE:
         return Badge("wait", "as good as naive", told)
@@ -223,12 +227,12 @@ def filling(forecasts: Iterable[SeriesForecast]) -> list[tuple[SeriesForecast, f
 def staleness(one: SeriesForecast, now_s: float) -> str:
     """What is odd about the forecast's times: that it is old, or made by a clock that is ahead; "" where nothing is."""
     if is_undated(one.event.time_s, now_s):
-        return "Its values have no date: their times count from 0."
+        return "Its values have no date: times count from 0."
     behind = now_s - one.event.time_s
     if behind < -300.0:
-        return f"Its newest value is {length(-behind)} ahead of this page's clock: clocks are apart."
+        return f"Its newest value is {length(-behind)} ahead of this page's clock. Synchronise the clocks."
     if behind > max(300.0, 5.0 * one.event.interval_s):
-        return f"Its newest value is {length(behind)} old: the forecaster, or what measures this, is behind or gone."
+        return f"Its newest value is {length(behind)} old: the forecaster or the collector is behind, or has stopped."
     return ""
 
 

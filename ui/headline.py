@@ -62,7 +62,7 @@ def _from_steps(view: JobView) -> Headline:
     own_s = own_time(view.step_s, view.waiting_s)[:, -RECENT:]
     step_s = view.step_s[:, -RECENT:]
     if own_s.size == 0 or not np.isfinite(own_s).any():
-        return Headline(None, None, None, None, None, None, "no step heard yet", None)
+        return Headline(None, None, None, None, None, None, "no step received yet", None)
     by_rank = quiet_median(own_s, axis=1)
     median_s, worst = float(np.nanmedian(by_rank)), int(np.nanargmax(by_rank))
     waited = np.nan_to_num(view.waiting_s[:, -RECENT:])

@@ -26,7 +26,7 @@ from .wording import Anchor, Cell, ratio
 Row = Mapping[str, Any]
 #: Letters of a summary that fit into a table's cell, and nodes.
 _LETTERS, _NODES = 160, 3
-FINDINGS = (("told", ""), ("finding", ""), ("state", ""), ("job", ""), ("nodes", ""), ("lost", "n"), ("summary", ""))
+FINDINGS = (("time", ""), ("finding", ""), ("state", ""), ("job", ""), ("nodes", ""), ("lost", "n"), ("summary", ""))
 JOBS = (
     ("began", ""),
     ("job", ""),
@@ -40,9 +40,9 @@ JOBS = (
     ("now", ""),
 )
 _USES = {
-    "At work": "busy",
-    "Idle under a job": "idle_held",
-    "Idle without one": "idle_free",
+    "Busy": "busy",
+    "Idle with a job": "idle_held",
+    "Idle without a job": "idle_free",
     "Use not measured": "unmeasured",
 }
 NODES = (("node", ""), ("findings", "n"), ("jobs", "n"), ("lost", "n"), ("mostly", ""), ("last", "n"))
@@ -138,7 +138,7 @@ def job_cells(row: Row, live: Mapping[str, str]) -> Sequence[Cell]:
         (ratio(row.get("wait_ratio")), "n"),
         (f"{found:,}", "n"),
         (lost(row, "lost_gpu_hours") if found else "nothing", "n"),
-        (Anchor("its page", live[name]) if name in live else "", ""),
+        (Anchor("live page", live[name]) if name in live else "", ""),
     ]
 
 
@@ -183,7 +183,7 @@ def with_gaps(rows: Sequence[Row]) -> tuple[npt.NDArray[np.float64], list[Row]]:
 def used(row: Row) -> list[tuple[str, float | None, str]]:
     """Device-hours by use: a label, the hours, and a note; hours are None where nobody was watched."""
     watched = row.get("watched")
-    told = [("Watched", watched, f"{ratio(row.get('utilization_ratio'))} busy on average")]
+    told = [("Measured", watched, f"{ratio(row.get('utilization_ratio'))} busy on average")]
     for label, name in _USES.items():
         value = row.get(name) or 0.0
         if name != "unmeasured" or value:

@@ -16,7 +16,7 @@ from .snapshot import JobLine, JobView, Snapshot
 SILENT_S, WINDOWLESS_S = 20.0, 25.0
 
 RUN = ("paceline run -- torchrun --nproc-per-node 4 train.py", "watch a training run of yours, script unchanged")
-DOCTOR = ("paceline doctor", "check broker, login, topics and clocks, and how to mend each")
+DOCTOR = ("paceline doctor", "check broker, login, topics and clocks, with a fix for each")
 UP = ("paceline up", "start broker, streams, collector and page")
 COLLECT = ("paceline collect", "sample this node's GPUs and host; started on every node")
 CONTROL = ("paceline control", "start it; PACELINE_CONTROL_URL says where this page finds it")
@@ -68,12 +68,12 @@ def notice(snapshot: Snapshot, wanted: str | None) -> Notice | None:
     if not snapshot.jobs:
         return Notice(
             "wait",
-            "Connected, and no training job has spoken yet",
-            f"The broker at {snapshot.connection.brokers} answers. A job appears here by itself.",
+            "Connected. No job has reported yet.",
+            f"The broker at {snapshot.connection.brokers} answers. Start a training job:",
             (RUN, DOCTOR),
         )
     if wanted and wanted not in [line.name for line in snapshot.jobs]:
-        return Notice("wait", f"No job {wanted!r} has spoken yet", "It appears here by itself.", (RUN,))
+        return Notice("wait", f"Job {wanted!r} has not reported yet", "Start it:", (RUN,))
     if snapshot.job is None:
         return None
     said = _of_job(snapshot.job, snapshot.now_s)
@@ -87,17 +87,17 @@ def of_connection(snapshot: Snapshot) -> Notice | None:
     """What to tell above any picture: why nothing new comes from the broker, if so."""
     connection, now_s = snapshot.connection, snapshot.now_s
     read = bool(snapshot.jobs) or any(line.last_s is not None for line in snapshot.topics)
-    kept = " What came before is kept below." if read else ""
+    kept = " Earlier data is shown below." if read else ""
     if connection.state == "failed":
         text = f"{connection.cause.replace('`', '')}, since {age(now_s, connection.since_s)}.{kept}"
-        return Notice("lost", "The page cannot read what arrives", text, (DOCTOR,))
+        return Notice("lost", "The page cannot read the messages", text, (DOCTOR,))
     if connection.state == "lost":
         cause = (connection.cause or "it does not answer").replace("`", "")
-        text = f"{cause}. Trying again every second, since {age(now_s, connection.since_s)}.{kept}"
+        text = f"{cause}. Retrying every second, since {age(now_s, connection.since_s)}.{kept}"
         return Notice("lost", f"No connection to the broker at {connection.brokers}", text, (UP, DOCTOR))
     if connection.state == "refused":
-        text = f"{connection.cause.replace('`', '')}. Asking again, since {age(now_s, connection.since_s)}."
-        return Notice("lost", "The brokers do not show the page all that it needs", text, (DOCTOR,))
+        text = f"{connection.cause.replace('`', '')}. Retrying, since {age(now_s, connection.since_s)}."
+        return Notice("lost", "The page may not read all topics that it needs", text, (DOCTOR,))
     if connection.state == "connecting" and not read:
         return Notice(
             "wait", f"Connecting to the broker at {connection.brokers}", "This takes a second or two.", (DOCTOR,)
@@ -107,7 +107,7 @@ def of_connection(snapshot: Snapshot) -> Notice | None:
 
 def wrong_link(problem: str) -> Notice:
     """What to tell of a part of the address that cannot be."""
-    return Notice("wait", "A part of this link was left out", f"{problem}. The rest of it holds.")
+    return Notice("wait", "A part of this link was left out", f"{problem}. The rest of the link is used.")
 
 
 def _of_job(job: JobView, now_s: float) -> Notice | None:
@@ -116,15 +116,15 @@ def _of_job(job: JobView, now_s: float) -> Notice | None:
             return Notice(
                 "good", f"This job ended {age(now_s, job.ended_s)}", "The page keeps its last picture.", (RUN,)
             )
-        text = "The page keeps its last picture; the job's own output says why it failed."
+        text = "The page keeps its last picture. See the job's own output for why it failed."
         return Notice(
             "lost", f"This job ended {age(now_s, job.ended_s)} with exit status {job.exit_status}", text, (RUN,)
         )
     if job.last_s is not None and now_s - job.last_s > SILENT_S:
-        text = "It has not said that it ended: it may hang, its node may be cut off, or it was killed."
-        return Notice("wait", f"This job was last heard {age(now_s, job.last_s)}", text, (DOCTOR,))
+        text = "Its end was not reported: it may hang, its node may be cut off, or it was killed."
+        return Notice("wait", f"No message from this job since {age(now_s, job.last_s)}", text, (DOCTOR,))
     if _without_window_s(job) > WINDOWLESS_S:
-        text = "Timings arrive, and no stream worker reads them. Under `paceline up` its log is streams.log."
+        text = "Timings arrive, but no stream worker reads them. Under `paceline up` its log is streams.log."
         return Notice("wait", "No verdict for this job", text.replace("`", ""), (DOCTOR, STREAMS))
     return None
 

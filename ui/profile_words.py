@@ -67,5 +67,5 @@ def as_of_words(profile: JobProfile, now_s: float) -> str:
 def end_words(profile: JobProfile, now_s: float) -> str:
     """How far the expected end is off, in words."""
     if profile.end_s is None:
-        return "unknown: without a total of steps (paceline run --total-steps N)"
+        return "unknown (total number of steps not given: paceline run --total-steps N)"
     return ahead(profile.end_s, now_s)

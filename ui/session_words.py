@@ -68,8 +68,10 @@ def holds(session: Mapping[str, Any], now_s: float) -> str:
     lasted = ""
     if started_s:
         lasted = f"for {words.seconds(max(0.0, (stopped_s or now_s) - started_s))}"
-        lasted += f", begun {words.age(now_s, started_s)}" if stopped_s else ""
-    proof = "nothing missing" if not (lacks or gaps) else f"{lacks:,} messages and {gaps:,} gaps missing"
+        lasted += f", started {words.age(now_s, started_s)}" if stopped_s else ""
+    missing = [f"{words.many(lacks, 'message')} missing"] if lacks else []
+    missing += [words.many(gaps, "gap")] if gaps else []
+    proof = ", ".join(missing) or "nothing missing"
     silent = session.get("silent")
     quiet = f"{len(silent)} nodes silent" if isinstance(silent, list) and silent else ""
     return " · ".join(filter(None, [f"{messages:,} messages", lasted, proof, quiet]))

@@ -44,4 +44,4 @@ def nothing_between(at_s: Times) -> str:
     """What to say where nothing that is held lies in the stretch."""
     known = at_s[np.isfinite(at_s)]
     first, last = (datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S") for at in (known.min(), known.max()))
-    return f"Nothing that is held lies in this time. Held is {first} to {last} UTC: choose “All kept”, or ✕ above."
+    return f"No data in this time. There is data from {first} to {last} UTC: choose “All kept”, or ✕ above."

@@ -100,7 +100,7 @@ def answer_words(change: Change | None, entry: AuditEntry | None, asked_s: float
     if change is not None and not change.said:
         return "wait", "sending …"
     if now_s - (change.at_s if change is not None else asked_s) > PATIENCE_S:
-        return "lost", "nobody answered within 10 s: is `paceline streams` running, and may it read commands?"
+        return "lost", "no answer within 10 s: is `paceline streams` running, and may it read commands?"
     return "wait", "sent, waiting for an answer …"
 
 

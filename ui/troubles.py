@@ -43,17 +43,17 @@ def _lost(snapshot: Snapshot) -> list[Trouble]:
     found = []
     gaps = [f"{line.missing:,} on {line.topic}" for line in snapshot.topics if line.missing]
     if gaps:
-        mend = "Findings say so in their coverage; look at what their senders shed, and at the dead letters"
-        found.append(Trouble(f"Numbered messages never came: {', '.join(gaps)}", mend, lost=True))
+        mend = "Findings state it in their coverage. See what the senders dropped, and the dead letters"
+        found.append(Trouble(f"Messages are missing: {', '.join(gaps)}", mend, lost=True))
     shedding = [sender for sender in snapshot.senders if sender.account.shed]
     if shedding:
         count = sum(sum(sender.account.shed.values()) for sender in shedding)
-        text = f"{count:,} messages were shed, by {_names(shedding)}"
-        found.append(Trouble(text, "Give their spools more room, or the brokers more time", lost=True))
+        text = f"{count:,} messages were dropped by {_names(shedding)}"
+        found.append(Trouble(text, "Enlarge the senders' spools, or make the brokers faster", lost=True))
     skipped = [f"{line.skipped:,} on {line.topic}" for line in snapshot.topics if line.skipped]
     if skipped:
-        text = f"This page passed over messages to keep up: {', '.join(skipped)}"
-        found.append(Trouble(text, "The workers judge them all the same; give this page more processor"))
+        text = f"This page skipped messages to keep up: {', '.join(skipped)}"
+        found.append(Trouble(text, "Stream workers still read them. Give this page more CPU"))
     return found
 
 
@@ -71,9 +71,9 @@ def _unread(snapshot: Snapshot) -> list[Trouble]:
     if not names:
         return []
     last_s = windows.last_s
-    last = "there has been no window" if last_s is None else f"the last window came {age(snapshot.now_s, last_s)}"
-    mend = "`paceline doctor` says how far the worker is; under `paceline up` its log is streams.log"
-    return [Trouble(f"No stream worker reads {' and '.join(names)}: {last}, so nothing is judged", mend)]
+    last = "no window was received" if last_s is None else f"the last window was received {age(snapshot.now_s, last_s)}"
+    mend = "`paceline doctor` shows how far behind the worker is; under `paceline up` its log is streams.log"
+    return [Trouble(f"No stream worker reads {' and '.join(names)}: {last}, so there are no verdicts", mend)]
 
 
 def _held_back(snapshot: Snapshot) -> list[Trouble]:
@@ -86,7 +86,7 @@ def _held_back(snapshot: Snapshot) -> list[Trouble]:
     return [
         Trouble(
             f"{count:,} messages wait at {_names(holding)}",
-            "They come by themselves; `paceline doctor` there says why not now",
+            "They are sent later. `paceline doctor` on that node shows why they wait",
         )
     ]
 
@@ -96,13 +96,15 @@ def _reading(snapshot: Snapshot) -> list[Trouble]:
     behind = [f"{line.lag:,} on {line.topic}" for line in snapshot.topics if (line.lag or 0) > LAG]
     if behind:
         text = f"This page is behind: {', '.join(behind)}"
-        found.append(Trouble(text, "It catches up, or passes over what is too much"))
+        found.append(Trouble(text, "It catches up, or skips messages"))
     if snapshot.restarts:
-        text = f"This page's reading failed and was started again; so far: {snapshot.restarts}"
-        found.append(Trouble(text, "The page's log says why"))
+        text = f"This page's reader failed and was restarted; so far: {snapshot.restarts}"
+        found.append(Trouble(text, "See the page's log"))
     unusable = [f"{line.unusable:,} on {line.topic}" for line in snapshot.topics if line.unusable]
     if unusable:
-        found.append(Trouble(f"This page cannot read messages: {', '.join(unusable)}", "The table below says why"))
+        found.append(
+            Trouble(f"This page cannot read messages: {', '.join(unusable)}", "See the reasons in the table below")
+        )
     return found
 
 
@@ -111,8 +113,8 @@ def _refused(snapshot: Snapshot) -> list[Trouble]:
     if not letters:
         return []
     newest = max(letters, key=lambda letter: letter.time_s)
-    text = f"The workers refused messages, the last {age(snapshot.now_s, newest.time_s)}: {newest.reason[:160]}"
-    return [Trouble(text, "The dead letters below; `paceline tail deadletter`")]
+    text = f"The workers rejected messages, the last {age(snapshot.now_s, newest.time_s)}: {newest.reason[:160]}"
+    return [Trouble(text, "See the dead letters below, or `paceline tail deadletter`")]
 
 
 def _held(sender: SenderLine) -> int:

@@ -100,7 +100,7 @@ class Feeder:
             if self._stop.is_set():
                 return False
         if not handed.taken:
-            raise SourceError(f"{self.source.name}: the archive did not take what was told; it is asked for again")
+            raise SourceError(f"{self.source.name}: the archive did not accept the rows; they are requested again")
         return True
 
     def _failed(self, cause: str) -> None:

@@ -101,7 +101,7 @@ def said(command: Sequence[str], environ: Mapping[str, str]) -> str:
     """
     program = shutil.which(command[0], path=environ.get("PATH"))
     if program is None:
-        raise SourceError(f"no {command[0]} here; mend: run the archive where Slurm's clients are, or without --sacct")
+        raise SourceError(f"no {command[0]} here; fix: run the archive where Slurm's clients are, or without --sacct")
     try:
         process = subprocess.Popen(  # noqa: S603 - fixed arguments
             [program, *command[1:]], env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -136,7 +136,7 @@ def _read(process: "subprocess.Popen[bytes]", name: str) -> str:
                 break
             content += piece
             if len(content) > MOST_BYTES:
-                raise SourceError(f"{name} says more than {MOST_BYTES:,} bytes; mend: fewer --sacct-days")
+                raise SourceError(f"{name} prints more than {MOST_BYTES:,} bytes; fix: fewer --sacct-days")
     try:
         process.wait(max(0.0, end_s - time.monotonic()) + 1.0)
     except subprocess.TimeoutExpired as error:

@@ -141,7 +141,7 @@ def _tell(options: Namespace, environ: Mapping[str, str], node: Node, results: R
     path = rated.path_of(environ, node.name)
     before, why = rated.look(path, node.name)
     if why is not None:
-        say(f"{why}; what it said is replaced", PROGRAM)
+        say(f"{why}; the file is replaced", PROGRAM)
     kept = keep(before, node.speeds, node.versions, node.name, node.time_s, force=options.force)
     if node.speeds:
         rated.write(path, kept.rated)

@@ -41,7 +41,7 @@ def local(
 ) -> None:
     """Start ``count`` ranks, and put what they measure into ``results``."""
     if count < 2:
-        results.skip(HOST, ALL_REDUCE, "one GPU has nobody to reduce with; start a rank a GPU by torchrun or srun")
+        results.skip(HOST, ALL_REDUCE, "all_reduce needs two GPUs; start one rank per GPU with torchrun or srun")
         return
     store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     sampled: list[tuple[int, list[float]]] = []

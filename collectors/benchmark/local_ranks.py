@@ -99,7 +99,9 @@ class LocalRanks:
         if silent_s > self._silent_s:
             least = min(map(len, self._lines))
             names = ", ".join(str(rank) for rank, lines in enumerate(self._lines) if len(lines) == least)
-            raise RankError(f"no rank says anything for {silent_s:.0f} s; least said, and may hang: {names}; killed")
+            raise RankError(
+                f"no rank reported anything for {silent_s:.0f} s; those with the least may hang: {names}; killed"
+            )
 
     def _news(self, rank: int) -> list[dict[str, Any]]:
         """What ``rank`` has said since the last look."""

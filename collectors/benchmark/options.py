@@ -21,13 +21,13 @@ examples:
   paceline benchmark                                all of it on this node, in some 20 seconds
   paceline benchmark --only gemm,memory --device cuda:0    two parts, on one GPU
   paceline benchmark --disk-folder /scratch         the disk that the training data is on
-  paceline benchmark --nodes /shared/nodes.yaml     and this node's entry in a file that nodes share
-  paceline benchmark --show /shared/nodes.yaml      nodes beside others of their kind; measures nothing
-  torchrun --nproc-per-node 4 -m paceline benchmark --only all_reduce    over the ranks that are there
+  paceline benchmark --nodes /shared/nodes.yaml     also write this node's entry to a shared file
+  paceline benchmark --show /shared/nodes.yaml      compare nodes of the same kind; measures nothing
+  torchrun --nproc-per-node 4 -m paceline benchmark --only all_reduce    over the ranks of this launch
   srun --ntasks-per-node 8 paceline benchmark --nodes /shared/nodes.yaml    the same on every node of a job
 
-The ratings are kept in a file of this node (PACELINE_RATED_FILE), which `paceline collect` publishes. One from a busy
-machine replaces none from an idle one, unless --force is given.
+The ratings are stored in a file of this node (PACELINE_RATED_FILE), which `paceline collect` publishes. A rating of a
+busy machine replaces one of an idle machine only with --force.
 exit status: 0 measured; 1 a part broke; 2 a wrong option; 3 measured, but others used the machine (0 under a
 launcher, which would take it for a fault); 130 Ctrl-C
 docs/trials.md says what each number means.
@@ -84,7 +84,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     """
     parser = _Parser(
         prog="paceline benchmark",
-        description="Measure what the devices of this node can do, say how sure that is, and keep it as their rating.",
+        description="Measure the speed of this node's devices, with intervals, and store it as their rating.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

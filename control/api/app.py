@@ -16,10 +16,10 @@ from ..meters import Meters
 
 #: Bytes of a body: a plan of 16,384 ranks, many times over.
 LARGEST = 1024 * 1024
-DESCRIPTION = """Sessions, and whatever people may change: suggestions, thresholds, plans, captures.
+DESCRIPTION = """Sessions and changes: suggestions, thresholds, plans, captures.
 
-Reading is open to whoever reaches the service. Changes want `Authorization: Bearer` with the token, and
-`X-Paceline-Issuer` tells the audit log who asks."""
+Any client that reaches the service can read. Changes need `Authorization: Bearer` with the token, and
+`X-Paceline-Issuer` with a name for the audit log."""
 
 
 class Parts(NamedTuple):

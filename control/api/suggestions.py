@@ -53,7 +53,7 @@ def router(book: Book, outgoing: Publishes, allowed: Callable[..., None]) -> API
     def say(id: str, said: str, asker: Asker, sent: Because | None = None) -> Asked:  # noqa: A002
         """Accept or dismiss a suggestion."""
         if said not in SAID:
-            raise RefusedError(404, "path", f"{said[:40]!r} cannot be said; there are {', '.join(SAID)}")
+            raise RefusedError(404, "path", f"{said[:40]!r} is not an answer; possible: {', '.join(SAID)}")
         suggestion = book.suggestion(id)
         if suggestion is None:
             raise RefusedError(404, "id", f"no suggestion {id[:100]!r}; `paceline suggestions` lists them")

@@ -113,9 +113,7 @@ def write_html(lines: Iterable[Line], told: Told, out: BinaryIO) -> None:
 
 
 def _title(told: Told) -> str:
-    proof = (
-        "nothing is missing" if told.complete else f"{told.missing_count} messages and {len(told.gaps)} gaps missing"
-    )
+    proof = "nothing is missing" if told.complete else f"{told.missing_count} messages missing, {len(told.gaps)} gaps"
     return f"Session {told.name}: {proof}" if told.stopped_s else f"Session {told.name}, not ended"
 
 

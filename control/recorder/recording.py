@@ -121,7 +121,7 @@ class Recording:
             self._end_with_job()
             if self._finish or self._folder.stop_request() is not None:
                 return self._read_rest()
-        return "interrupted", "its recorder was told to end; recover it, or start control, which goes on with it"
+        return "interrupted", "its recorder was stopped; recover it, or start control, which continues it"
 
     def _end_with_job(self) -> None:
         """A session of a job asks itself to stop when that has ended: on disk, so that it holds after a kill, too."""
@@ -175,7 +175,7 @@ class Recording:
         self._progressed_s = self._clock()
         while self._clock() - self._progressed_s < REST_S:
             if self._stop.is_set():
-                return "interrupted", "its recorder was told to end before it had read the rest; recover it"
+                return "interrupted", "its recorder was stopped before it had read the rest; recover it"
             if self._targets is None and self._follower.state == "connected":
                 try:
                     self._targets = self._follower.ends()

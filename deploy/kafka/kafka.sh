@@ -28,12 +28,12 @@ die() { # why, and the status (2)
 answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 check_tools() {
-  local install="mend: sudo apt-get install openjdk-17-jre-headless maven"
+  local install="fix: sudo apt-get install openjdk-17-jre-headless maven"
   command -v java >/dev/null || die "java is missing (17 or newer); $install"
   local version
   version=$(java -version 2>&1 | sed -nE 's/.*version "([0-9]+).*/\1/p' | head -1)
   [ "${version:-0}" -ge 17 ] || die "java ${version:-of unknown version} is too old, 17 or newer is needed; $install"
-  command -v flock >/dev/null || die "flock is missing; mend: install util-linux"
+  command -v flock >/dev/null || die "flock is missing; fix: install util-linux"
 }
 
 fetch_aside() {
@@ -45,7 +45,7 @@ fetch_aside() {
 fetch() {
   libs=$here/libs/$(cksum <"$here/pom.xml" | cut -d' ' -f1)
   [ -d "$libs" ] && return
-  command -v mvn >/dev/null || die "mvn is missing; mend: sudo apt-get install maven"
+  command -v mvn >/dev/null || die "mvn is missing; fix: sudo apt-get install maven"
   mkdir -p "$here/libs"
   exec 9>"$here/libs/.lock"
   flock 9
@@ -59,7 +59,7 @@ fetch() {
 
 check_port() {
   [[ $port =~ ^[0-9]+$ ]] && [ "$port" -ge 1 ] && [ "$port" -le 65535 ] || die "PORT=$port: allowed: 1 to 65535"
-  if answers "$port"; then die "port $port is taken; mend: make kafka PORT=$((port + 1)), or stop what listens there"; fi
+  if answers "$port"; then die "port $port is taken; fix: make kafka PORT=$((port + 1)), or stop what listens there"; fi
 }
 
 # Below the range that the kernel hands out to clients and to port 0.
@@ -135,7 +135,7 @@ start() {
   (umask 077 && mkdir -p "$data")
   # The broker inherits this lock and holds it as long as it lives.
   exec 8>"$data/.owner"
-  flock --nonblock 8 || die "DATA=$data is in use by another broker; mend: name another folder with DATA="
+  flock --nonblock 8 || die "DATA=$data is in use by another broker; fix: name another folder with DATA="
   (umask 077 && write_properties)
   format
   local options=()

@@ -131,14 +131,14 @@ def _nothing(stack: Stack) -> str:
 
 
 def _compiler(stack: Stack) -> str:
-    return "" if COMPILER else "cc is missing; mend: sudo apt-get install gcc"
+    return "" if COMPILER else "cc is missing; fix: sudo apt-get install gcc"
 
 
 def _network(stack: Stack) -> str:
     if not stack.isolated:
         return "needs root, for a network of its own"
     if not shutil.which("tc"):
-        return "tc is missing; mend: sudo apt-get install iproute2"
+        return "tc is missing; fix: sudo apt-get install iproute2"
     able = any(_tc("add", shaper) and _tc("del", "") for shaper in SHAPERS)
     return "" if able else "the kernel has neither sch_netem nor sch_tbf"
 

@@ -41,7 +41,7 @@ def main() -> int:
         bundle.unpack(options.wheels, Path(folder))
         if absent := bundle.missing():
             return _refuse(
-                f"{sys.executable} lacks {', '.join(absent)}; mend: `make gpu-bundle` where there is a network"
+                f"{sys.executable} lacks {', '.join(absent)}; fix: `make gpu-bundle` where there is a network"
             )
         if options.list:
             return _list()

@@ -126,4 +126,4 @@ def missing() -> str:
     lacking = [tool for tool in ("buildah", "debootstrap") if shutil.which(tool) is None]
     if sys.platform != "linux" or os.geteuid():
         return "images are built by root on Linux, for a root is changed"
-    return f"no {' and no '.join(lacking)} here; mend: deploy/system-packages.sh images" if lacking else ""
+    return f"no {' and no '.join(lacking)} here; fix: deploy/system-packages.sh images" if lacking else ""

@@ -129,7 +129,7 @@ def program(*names: str) -> str:
     for name in names:
         if found := shutil.which(name):
             return found
-    raise RunError(f"no {names[0]} here; mend: sudo apt-get install {names[0]}")
+    raise RunError(f"no {names[0]} here; fix: sudo apt-get install {names[0]}")
 
 
 def answers(url: str) -> bool:

@@ -79,7 +79,7 @@ class Slurm(contextlib.ExitStack):
         """
         missing = [name for name in PROGRAMS if shutil.which(name) is None]
         if missing:
-            raise RunError(f"no {', '.join(missing)} here; mend: deploy/system-packages.sh slurm")
+            raise RunError(f"no {', '.join(missing)} here; fix: deploy/system-packages.sh slurm")
         if os.geteuid() != 0:
             raise RunError("slurmd starts jobs as their users: run this as root")
         self._write()

@@ -31,7 +31,7 @@ class Launched:
         """
         words = command.split()
         if missing := [word for word in words if word.startswith("mpi") and shutil.which(word) is None]:
-            raise RunError(f"no {missing[0]} here; mend: deploy/system-packages.sh slurm")
+            raise RunError(f"no {missing[0]} here; fix: deploy/system-packages.sh slurm")
         environ = {**self._environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=RUN_S, check=False)
         if done.returncode:

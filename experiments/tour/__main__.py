@@ -54,7 +54,7 @@ PAGES = {
     "fleet": ("fleet?metric=utilization_ratio", "GPUs on"),
     "job": (f"job?job={CLUSTER}/llama-70b&span=all", "Findings"),
     "rank": (f"rank?job={CLUSTER}/llama-70b&rank=9&span=all", "Rank 9"),
-    "collectives": (f"collectives?job={CLUSTER}/embedding&span=all", "Who comes last"),
+    "collectives": (f"collectives?job={CLUSTER}/embedding&span=all", "Latest ranks"),
     "suggestions": ("suggestions", "Suggestions"),
     "sessions": ("sessions", "Sessions"),
     "health": ("health", "Pipeline health"),

@@ -123,7 +123,7 @@ class Natively:
         name = service.name
         found = shutil.which(f"prometheus-{name}") or shutil.which(name)
         if found is None:
-            raise RunError(f"no {name} here; mend: make system")
+            raise RunError(f"no {name} here; fix: make system")
         port = UNPUBLISHED[name]
         return Program([found, *command, f"--web.listen-address={self._addresses[name]}:{port}"], environ, health)
 

@@ -148,7 +148,7 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
         profiles = await executor.run(memory.profiles, job)
         of_job = next((one for one in profiles if cluster in (None, one.cluster)), None)
         if of_job is None:
-            raise RefusedError(404, "job", f"no job {job!r} has been heard of")
+            raise RefusedError(404, "job", f"no job {job!r} has reported")
         end_s = of_job.end_s if total_steps is None else memory.ends_s(job, total_steps)
         return _profile_answer(of_job, end_s)
 

@@ -146,7 +146,7 @@ class ForecastQuestion(Sampled):
             raise refused("minimum", f"{self.minimum:g} is not below the maximum, {self.maximum:g}")
         finite("quantiles", self.quantiles)
         if len(set(self.quantiles)) < len(self.quantiles):
-            raise refused("quantiles", "one is there twice")
+            raise refused("quantiles", "one is given twice")
         if self.horizon * len(self.quantiles) > ANSWER:
             raise refused("horizon", f"times the number of quantiles is more than {ANSWER} numbers")
         if self.model not in MODELS:

@@ -47,7 +47,7 @@ class ReachedAnswer(BaseModel):
     limit: float
     early_s: float | None = Field(description="One in ten futures has reached it.")
     median_s: float | None = Field(description="Half of them have.")
-    probability: float = Field(description="The largest share of futures that are there at one step.")
+    probability: float = Field(description="The largest share of futures that have reached it at one step.")
 
 
 class SeriesForecast(ForecastAnswer):

@@ -93,11 +93,11 @@ class Alerting:
         shown, error, destination = channel.target.shown, outcome.error, channel.destination
         if isinstance(error, RefusedError):
             if destination.refused(outcome.message, steady_s):
-                self._say(f"{shown}: refused for good, {outcome.message.entries[0].alert.id} is dropped: {error}")
+                self._say(f"{shown}: refused, {outcome.message.entries[0].alert.id} is dropped: {error}")
         elif error is not None:
             destination.failed(outcome.message, steady_s, error.asked_s, error.reached)
             if str(error) != channel.failing:
-                self._say(f"{shown}: {error}; tried again until it arrives")
+                self._say(f"{shown}: {error}; retried until it arrives")
             channel.failing = str(error)
         else:
             destination.sent(outcome.message, steady_s)

@@ -72,7 +72,7 @@ class AlertBook:
             if life.attempt == alert.attempt and life.ended_s is not None:
                 return Standing(False, "the job has ended", life.ended_s, self._settled_s(alert))
         if alert.expires_s is None and now_s - alert.heard_s > QUIET_S:
-            return Standing(False, "not heard of for a day", alert.heard_s + QUIET_S)
+            return Standing(False, "no message for a day", alert.heard_s + QUIET_S)
         return Standing(True)
 
     def snapshot(self) -> dict[str, Any]:

@@ -21,10 +21,10 @@ HELD = Meter("paceline_alerts_firing", "gauge", "Alerts that hold now, whomever 
 SENT = Meter(
     "paceline_alerts_sent",
     "counter",
-    "Messages by what became of them: arrived, failed (tried again), refused (for good).",
+    "Messages by outcome: arrived, failed (retried), refused (dropped).",
     ("destination", "outcome"),
 )
-WAITING = Meter("paceline_alerts_waiting", "gauge", "Alerts that are still to be told or tried.", ("destination",))
+WAITING = Meter("paceline_alerts_waiting", "gauge", "Alerts that wait to be sent or retried.", ("destination",))
 UNUSABLE = Meter("paceline_alerts_unusable_messages", "counter", "Messages read that could not be used.")
 SHED = Meter("paceline_alerts_shed", "counter", "Alerts that were forgotten because there were too many.")
 #: All of them, for the documentation.

@@ -64,7 +64,7 @@ class StateFile:
         """Keep the file under another name, since it holds no state of ours; the error says so."""
         aside = self.path.with_name(self.path.name + ".damaged")
         self.path.replace(aside)
-        return StateFileError(f"{self.path} held no state and is now {aside}; what holds is told again")
+        return StateFileError(f"{self.path} held no state and is now {aside}; open findings are sent again")
 
     def write(self, state: dict[str, Any]) -> None:
         """Put ``state`` into the file.

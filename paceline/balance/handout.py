@@ -114,7 +114,7 @@ class Handout:
                 samples = left
             if not 1 <= samples <= left:
                 raise BalanceError(
-                    f"the loss is said to be of {samples} samples, and {left} are left of the {batch.samples} of batch "
+                    f"the loss was declared for {samples} samples, and {left} are left of the {batch.samples} of batch "
                     f"{batch.number} on this rank. Pass each sample of each batch to balancer.backward once"
                 )
             self._used += samples

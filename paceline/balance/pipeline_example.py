@@ -268,7 +268,7 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     """The command line, read and checked."""
     parser = argparse.ArgumentParser(
         prog="pipeline_example",
-        description="A pipeline that measures its layers and cuts itself anew where that pays.",
+        description="A pipeline that measures its layers and moves them between stages where that saves time.",
         epilog="example: torchrun --standalone --nproc-per-node 4 -m paceline.balance.pipeline_example --slow-rank 1",
     )
     costs = "6,6,6,2,2,2,2,2,2,2,2,2"

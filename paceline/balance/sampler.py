@@ -181,7 +181,7 @@ class BalancedSampler(Sampler[list[int]]):
         if state["size"] != self.size:
             raise BalanceError(
                 f"the checkpoint is of a dataset of {state['size']} samples, and this one has {self.size}: which of "
-                "them were seen cannot be told. Train on the same dataset, or start without the sampler's state"
+                "them were seen is not known. Train on the same dataset, or start without the sampler's state"
             )
         at = {name: whole(f"the checkpoint's {name}", state[name], 0, MOST_RESUMED) for name in _COUNTED}
         version = whole("the checkpoint's version", state["version"], 0)

@@ -46,8 +46,8 @@ examples:
   paceline alerts --to https://example.org/hook --test    one alert to see that it arrives
   paceline alerts --to https://example.org/hook --dry-run --once    what would be sent now, on standard output
 
-An address that holds a secret belongs into PACELINE_ALERTS_TO or the file that PACELINE_ALERTS_TO_FILE names: a command
-line is for all to see. Exit status with --once and --test: 0 when all have been told, 1 when not.
+Put an address that holds a secret into PACELINE_ALERTS_TO or into the file that PACELINE_ALERTS_TO_FILE names: other
+users can see the command line. Exit status with --once and --test: 0 when all were sent, 1 when not.
 """
 
 
@@ -55,23 +55,32 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog="paceline alerts",
-        description="Send findings and suggestions to chat, mail, a program or Alertmanager, and when they are over.",
+        description="Send findings and suggestions to chat, mail, a program or Alertmanager, also when they end.\n"
+        "Needs a Kafka broker.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("--to", metavar="URL", action="append", default=[], help="where to; may be repeated")
-    made.add_argument("--command", metavar="'PROGRAM ARGS'", action="append", default=[], help="or to a program")
-    made.add_argument("--severity", choices=SEVERITIES, default="warning", help="this and worse (%(default)s)")
+    made.add_argument("--to", metavar="URL", action="append", default=[], help="destination; may be repeated")
+    made.add_argument(
+        "--command",
+        metavar="'PROGRAM ARGS'",
+        action="append",
+        default=[],
+        help="a program as destination; may be repeated",
+    )
+    made.add_argument("--severity", choices=SEVERITIES, default="warning", help="this severity and above (%(default)s)")
     made.add_argument(
         "--rate", metavar="N", type=_rate, default=6, help="messages a minute to one destination (%(default)s)"
     )
     made.add_argument("--page", metavar="URL", type=_page, help="address of the page, for links to a job")
-    made.add_argument("--state", metavar="FILE", type=Path, help=f"what was told ({default_path({'HOME': '~'})})")
+    made.add_argument(
+        "--state", metavar="FILE", type=Path, help=f"file with what was sent ({default_path({'HOME': '~'})})"
+    )
     add_web_options(made)
     made.add_argument("--dry-run", action="store_true", help="print what would be sent, and send nothing")
     what = made.add_mutually_exclusive_group()
-    what.add_argument("--once", action="store_true", help="tell all that holds now and was not told yet, and end")
-    what.add_argument("--test", action="store_true", help="send one alert, and end; needs no broker")
+    what.add_argument("--once", action="store_true", help="send what is open and not sent yet, then exit")
+    what.add_argument("--test", action="store_true", help="send one test alert, then exit; needs no broker")
     add_brokers_option(made)
     return made
 
@@ -162,7 +171,7 @@ def _writer(file: StateFile) -> Callable[[dict[str, Any]], None]:
             told.clear()
         except StateFileError as error:
             if not told:
-                _say(f"{error}; what was told is told again after a restart")
+                _say(f"{error}; alerts are sent again after a restart")
             told.append(str(error))
             del told[1:]
 
@@ -200,7 +209,7 @@ def _test(deliver: dict[Target, Deliver]) -> int:
 def _targets(urls: list[str], commands: list[str]) -> list[Target]:
     targets = [of_url(url) for url in urls]
     if any(target.password for target in targets):
-        raise TargetError("--to: a password on a command line is for all to see; use PACELINE_ALERTS_TO_FILE")
+        raise TargetError("--to: passwords on the command line are visible to other users; use PACELINE_ALERTS_TO_FILE")
     targets += [of_url(url) for url in ALERTS_TO.read(os.environ).split(" ") if url]
     for command in commands:
         try:
@@ -208,7 +217,7 @@ def _targets(urls: list[str], commands: list[str]) -> list[Target]:
         except ValueError as error:
             raise TargetError(f"--command: {error}") from None
     if not targets:
-        raise TargetError("nobody to tell: name a destination with --to, --command or PACELINE_ALERTS_TO")
+        raise TargetError("no destination: give one with --to, --command or PACELINE_ALERTS_TO")
     return list({target.key: target for target in targets}.values())
 
 

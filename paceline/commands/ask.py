@@ -31,18 +31,18 @@ EPILOG = f"""targets:
 
 actions:
   {FULL_ROWS}       of job:NAME: send every collective, not their sums, for --arg seconds=N (1 to 3600)
-  {CAPTURE}         of job:NAME: `paceline capture` asks for it and brings the traces
+  {CAPTURE}         of job:NAME: used by `paceline capture`, which fetches the traces
   {SAMPLE}          of node:NAME: sample more often, with --arg lease=NAME --arg interval_s=0.2 --arg seconds=60
   {ACCEPT}, {DISMISS} of suggestion:ID, with --arg because=TEXT; `paceline suggestions` lists them
 
 examples:
   paceline ask job:resnet-7 full_rows --arg seconds=60     every collective of a job for a minute
-  paceline ask job:resnet-7 full_rows --arg seconds=60 --expires 600 --wait 0    nobody waits; heard within ten minutes
-  paceline tail audit --from-beginning                     who asked for what, and what came of it
+  paceline ask job:resnet-7 full_rows --arg seconds=60 --expires 600 --wait 0    do not wait; valid for ten minutes
+  paceline tail audit --from-beginning                     all requests and their outcomes
 
-Answers come one line each, or as JSON Lines with --json. Exit status 0: all that answered obey (with --wait 0: it was
-sent); 1: somebody does not, nobody answered, or there is no broker; 2: what was asked for is no command, or of a job
-that does not run, or of a node that has not reported.
+Answers come one per line, or as JSON Lines with --json. Exit status 0: all that answered accepted (with --wait 0: it
+was sent); 1: one refused, none answered, or there is no broker; 2: no such action, or the job does not run, or the
+node has not reported.
 """
 
 _scalars = msgspec.json.Decoder(None | bool | int | float | str)
@@ -52,12 +52,12 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog="paceline ask",
-        description="Ask sidecars, collectors or workers for something, and print what came of it.",
+        description="Send a request to sidecars, collectors or workers, and print the outcome.\nNeeds a Kafka broker.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("target", metavar="TARGET", type=_target, help="job:NAME, node:NAME, suggestion:ID or streams")
-    made.add_argument("action", metavar="ACTION", help="what they shall do")
+    made.add_argument("action", metavar="ACTION", help="the action; see below")
     made.add_argument(
         "--arg", metavar="NAME=VALUE", action="append", default=[], type=_argument, help="an argument; may be repeated"
     )
@@ -66,15 +66,17 @@ def parser() -> argparse.ArgumentParser:
         metavar="S",
         type=seconds(1.0, LONGEST_S),
         default=60.0,
-        help="who hears it later does not obey (60)",
+        help="seconds until the request is ignored (60)",
     )
     made.add_argument(
-        "--wait", metavar="S", type=seconds(0.0, 86_400.0), default=10.0, help="wait so long for answers (10)"
+        "--wait", metavar="S", type=seconds(0.0, 86_400.0), default=10.0, help="seconds to wait for answers (10)"
     )
     made.add_argument(
-        "--anyway", action="store_true", help="send it although no such job or node has reported yet: see --expires"
+        "--anyway", action="store_true", help="send it even if no such job or node has reported yet: see --expires"
     )
-    made.add_argument("--issuer", metavar="NAME", default=issuer(), help="who asks (default: %(default)s)")
+    made.add_argument(
+        "--issuer", metavar="NAME", default=issuer(), help="your name, for the audit log (default: %(default)s)"
+    )
     made.add_argument("--json", action="store_true", help="answers as JSON Lines")
     add_brokers_option(made)
     return made
@@ -99,7 +101,7 @@ def main(argv: list[str]) -> int:
     outcomes = set()
     try:
         if not args.anyway and (reason := _nobody(settings, command)):
-            _say(f"{reason}; --anyway sends it all the same")
+            _say(f"{reason}; send it nevertheless with --anyway")
             return 2
         for entry in ask(settings, command, args.wait, "paceline-ask", _wait_for_it):
             outcomes.add(entry.outcome)
@@ -108,7 +110,7 @@ def main(argv: list[str]) -> int:
         _say(str(error))
         return 1
     if args.wait > 0 and not outcomes:
-        _say(f"nobody answered within {args.wait:g} s: is {command.target} there, and may it read {COMMAND.name}?")
+        _say(f"no answer within {args.wait:g} s: is {command.target} running, and may it read {COMMAND.name}?")
     return 0 if args.wait <= 0 or outcomes == {"accepted"} else 1
 
 

@@ -21,13 +21,13 @@ from paceline.visible import visible
 
 PROGRAM = "paceline capture"
 EXAMPLES = """examples:
-  paceline capture --job resnet-7 --ranks 2,5 --steps 3        traces in ./capture-resnet-7, and what they say
-  paceline capture --job resnet-7 --ranks 2 -o traces --no-analyze    the files alone, for Perfetto or TensorBoard
-  paceline import kineto traces/*.gz -o run.jsonl.zst          a recording of them, to judge or keep
+  paceline capture --job resnet-7 --ranks 2,5 --steps 3        traces in ./capture-resnet-7, and their analysis
+  paceline capture --job resnet-7 --ranks 2 -o traces --no-analyze    only the files, for Perfetto or TensorBoard
+  paceline import kineto traces/*.gz -o run.jsonl.zst          a recording of them
 
 The run must have been started with `paceline run --captures`. The ranks' processes run torch.profiler over whole steps,
-which makes those steps slower; when it ends a rank waits, some 0.4 s at most. Training goes on. Exit status 0: all
-traces are there; 1: some are not, or there is no control."""
+which makes those steps slower; at its end a rank waits up to some 0.4 s. Training goes on. Exit status 0: all
+traces were received; 1: some were not, or there is no control."""
 #: States in which something may still come.
 PASSING = ("asked", "running", "arriving")
 
@@ -36,18 +36,19 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog=PROGRAM,
-        description="PyTorch profiler traces of chosen ranks of a running job, and what they say.",
+        description="Get PyTorch profiler traces of chosen ranks of a running job, and analyze them.\n"
+        "Needs paceline control.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--job", required=True, metavar="J", help="the running job")
     made.add_argument("--ranks", required=True, type=_ranks, metavar="R[,R...]", help="which ranks: 2,5; 16 at most")
-    made.add_argument("--steps", type=int, default=3, metavar="N", help="whole steps of each, 1 to 20 (3)")
-    made.add_argument("-o", "--output", metavar="DIR", help="where the traces go (./capture-JOB)")
-    made.add_argument("--wait", type=seconds(1.0, 86_400.0), default=700.0, metavar="S", help="wait so long (700)")
-    made.add_argument("--no-analyze", action="store_true", help="do not say what is in them")
-    made.add_argument("--control", metavar="URL", help="where control is; default: PACELINE_CONTROL_URL")
-    made.add_argument("--json", action="store_true", help="what came of each rank as JSON, and no analysis")
+    made.add_argument("--steps", type=int, default=3, metavar="N", help="steps to record, 1 to 20 (3)")
+    made.add_argument("-o", "--output", metavar="DIR", help="folder for the traces (./capture-JOB)")
+    made.add_argument("--wait", type=seconds(1.0, 86_400.0), default=700.0, metavar="S", help="seconds to wait (700)")
+    made.add_argument("--no-analyze", action="store_true", help="do not analyze them")
+    made.add_argument("--control", metavar="URL", help="address of control (default: PACELINE_CONTROL_URL)")
+    made.add_argument("--json", action="store_true", help="the outcome of each rank as JSON, without analysis")
     return made
 
 
@@ -117,7 +118,7 @@ def _tell(state: Mapping[str, Any], files: list[Path], *, as_json: bool) -> None
         return
     for row in state["ranks"]:
         if row["state"] != "done":
-            reason = row["reason"] or "nobody answered in time"
+            reason = row["reason"] or "no answer in time"
             say(visible(f"rank {row['rank']}: {row['state']}: {reason}")[:600], PROGRAM)
         elif row["reason"]:
             say(visible(f"rank {row['rank']}: {row['reason']}")[:600], PROGRAM)

@@ -1,4 +1,4 @@
-"""What ``paceline doctor`` looks at: one function a question, each with an answer and, if need be, the mend.
+"""What ``paceline doctor`` looks at: one function a question, each with an answer and, if need be, the fix.
 
 Rule of this file: a check never raises for what it is there to find, and changes nothing on the bus but for a topic of
 its own that it removes again. What cannot be measured is said to be "not measured".
@@ -40,7 +40,7 @@ class Check(msgspec.Struct, frozen=True):
     name: str
     status: Status
     says: str
-    mend: str | None = None
+    fix: str | None = None
 
 
 def versions() -> list[Check]:
@@ -55,8 +55,8 @@ def versions() -> list[Check]:
         if version.startswith(wanted):
             checks.append(Check(package, "ok", version))
         else:
-            mend = f"pip install '{package}~={wanted}0'"
-            checks.append(Check(package, "warn", f"{version}, tested with {wanted}x", mend))
+            fix = f"pip install '{package}~={wanted}0'"
+            checks.append(Check(package, "warn", f"{version}, tested with {wanted}x", fix))
     return checks
 
 
@@ -72,13 +72,13 @@ def nvml() -> Check:
     try:
         binding = real()
     except ModuleNotFoundError:
-        mend = f"{install('collectors')} where there are GPUs"
-        return Check("nvml", "warn", "nvidia-ml-py is not installed: NVIDIA's GPUs are not measured here", mend)
+        fix = f"{install('collectors')} where there are GPUs"
+        return Check("nvml", "warn", "nvidia-ml-py is not installed: NVIDIA's GPUs are not measured here", fix)
     try:
         binding.nvmlInit()
     except binding.NVMLError as error:
-        mend = "install NVIDIA's driver, or nothing where there is no GPU"
-        return Check("nvml", "warn", f"{error}: NVIDIA's GPUs are not measured here", mend)
+        fix = "install NVIDIA's driver, or nothing where there is no GPU"
+        return Check("nvml", "warn", f"{error}: NVIDIA's GPUs are not measured here", fix)
     try:
         gpus = [binding.nvmlDeviceGetHandleByIndex(index) for index in range(binding.nvmlDeviceGetCount())]
         names = ", ".join(sorted({_readable(binding.nvmlDeviceGetName, gpu) for gpu in gpus}))
@@ -135,13 +135,13 @@ def login(settings: BrokerSettings) -> Check:
     if settings.sasl and settings.tls:
         return Check("login", "ok", f"{protocol} as {settings.user} ({settings.sasl_mechanism})")
     if settings.tls:
-        who = "our certificate" if settings.ssl_certfile else "nobody in particular"
+        who = "our certificate" if settings.ssl_certfile else "no user"
         return Check("login", "ok", f"{protocol} as {who}")
     if all(_is_loopback(address) for address in settings.brokers):
         return Check("login", "ok", f"{protocol}, on this machine alone")
-    mend = "set PACELINE_SECURITY_PROTOCOL=SASL_SSL, PACELINE_SASL_USERNAME and PACELINE_SASL_PASSWORD"
+    fix = "set PACELINE_SECURITY_PROTOCOL=SASL_SSL, PACELINE_SASL_USERNAME and PACELINE_SASL_PASSWORD"
     risk = f"the {'token' if settings.sasl_oauth else 'password'} and all events" if settings.sasl else "all events"
-    return Check("login", "warn", f"{protocol}: whoever is on the network can read {risk}", mend)
+    return Check("login", "warn", f"{protocol}: anyone on the network can read {risk}", fix)
 
 
 def advertised(settings: BrokerSettings) -> list[Check]:
@@ -157,7 +157,7 @@ def advertised(settings: BrokerSettings) -> list[Check]:
             attempt(address, settings, patient(_REACH_S, os.environ))
         except BusError as error:
             says = f"the broker sends its clients to {address}, and from here: {error.cause}"
-            checks.append(Check("advertised", "fail", says, "mend advertised.listeners on the broker"))
+            checks.append(Check("advertised", "fail", says, "correct advertised.listeners on the broker"))
     return checks or [Check("advertised", "ok", f"{len(nodes)} broker(s), all reachable from here")]
 
 
@@ -171,8 +171,8 @@ def topics(settings: BrokerSettings) -> list[Check]:
     shown = {topic.name: topic.partitions for topic in TOPICS if topic.name in unseen}
     enough = [name for name, held in SERVICES.items() if not {topic.name for topic in held.uses} & {*unseen}]
     says = f"this login may not see {', '.join(unseen)}: enough for {', '.join(enough) or 'no service'}"
-    mend = "`paceline doctor --service NAME` names what a service lacks"
-    return [*compare({**rows, **shown}), Check("rights", "ok" if enough else "warn", says, None if enough else mend)]
+    fix = "`paceline doctor --service NAME` names what a service lacks"
+    return [*compare({**rows, **shown}), Check("rights", "ok" if enough else "warn", says, None if enough else fix)]
 
 
 def authorizer(settings: BrokerSettings) -> list[Check]:
@@ -180,7 +180,7 @@ def authorizer(settings: BrokerSettings) -> list[Check]:
     if acls.authorized(settings) is not False:
         return []
     if all(_is_loopback(address) for address in settings.brokers):
-        return [Check("rights", "ok", "these brokers have no authorizer: everybody on this machine may do everything")]
+        return [Check("rights", "ok", "these brokers have no authorizer: all users of this machine may do everything")]
     return [Check("rights", "warn", acls.NO_AUTHORIZER, acls.AUTHORIZER)]
 
 
@@ -190,8 +190,8 @@ def rights(settings: BrokerSettings, service: str) -> Check:
     if not missed:
         return Check("rights", "ok", f"this login may do on the topics what {service} does")
     said = "; ".join(f"{', '.join(operations)} on {name}" for name, operations in missed.items())
-    mend = f"`paceline rights {service} --user {service}=USER --apply`, as an administrator"
-    return Check("rights", "fail", f"this login lacks, as {service}: {said}", mend)
+    fix = f"`paceline rights {service} --user {service}=USER --apply`, as an administrator"
+    return Check("rights", "fail", f"this login lacks, as {service}: {said}", fix)
 
 
 def compare(partitions: Mapping[str, int]) -> list[Check]:
@@ -204,12 +204,12 @@ def compare(partitions: Mapping[str, int]) -> list[Check]:
             says = (
                 f"{topic.name} has {count} partitions, not {topic.partitions}: streams cannot join it with the others"
             )
-            mend = f"delete it when its data may go (kafka-topics.sh --delete --topic {topic.name}); it is made anew"
-            checks.append(Check("topics", "fail", says, mend))
+            fix = f"delete it when its data may go (kafka-topics.sh --delete --topic {topic.name}); it is created again"
+            checks.append(Check("topics", "fail", says, fix))
     if missing:
-        mend = "`paceline up`, `paceline streams` or the first publisher makes them"
-        checks.append(Check("topics", "warn", f"not there yet: {', '.join(missing)}", mend))
-    return checks or [Check("topics", "ok", f"all {len(TOPICS)} there, with the right partitions")]
+        fix = "`paceline up`, `paceline streams` or the first publisher creates them"
+        checks.append(Check("topics", "warn", f"missing: {', '.join(missing)}", fix))
+    return checks or [Check("topics", "ok", f"all {len(TOPICS)} exist, with the right partitions")]
 
 
 def clock(settings: BrokerSettings) -> Check:

@@ -28,20 +28,21 @@ EXAMPLES = """examples:
   paceline demo --fault input --rank 1                      one rank waits for its data
   paceline demo --fault hang                                one rank hangs: the page names the line of code
   paceline demo --headless --json --fault compute --rank 2  findings as JSON Lines on standard output
-  paceline demo --seconds 60                                and end by itself: without it the page stays until Ctrl-C
-  paceline demo --fault compute --balance                   work is taken off the slow rank: the lost time comes back
-  paceline demo --brokers localhost:9092                    on an Apache Kafka that runs already"""
+  paceline demo --seconds 60                                exit after 60 s of training; else the page runs until Ctrl-C
+  paceline demo --fault compute --balance                   give the slow rank less work, and regain the lost time
+  paceline demo --brokers localhost:9092                    on an existing Apache Kafka"""
 
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
         prog="paceline demo",
-        description="Watch a real training run of several processes whose slow rank is named, live.",
+        description="Run a small training job with one slow rank, and find it live.\n"
+        "Needs Paceline's extras for `up`, and PyTorch.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("--fault", choices=FAULTS, default="compute", help="what turns one rank slow (default: compute)")
+    made.add_argument("--fault", choices=FAULTS, default="compute", help="what makes one rank slow (default: compute)")
     made.add_argument("--rank", type=int, default=2, metavar="R", help="which rank (default: 2)")
     made.add_argument("--ranks", type=int, default=4, metavar="N", help="training processes (default: 4)")
     made.add_argument(
@@ -50,10 +51,8 @@ def parser() -> argparse.ArgumentParser:
         metavar="N",
         help="training time (default: 90; 120 without a fault); then end, with the page",
     )
-    made.add_argument(
-        "--balance", action="store_true", help="give each rank as many samples as it is fast (docs/balancing.md)"
-    )
-    made.add_argument("--headless", action="store_true", help="no page; end with training")
+    made.add_argument("--balance", action="store_true", help="give slow ranks fewer samples (docs/balancing.md)")
+    made.add_argument("--headless", action="store_true", help="no page; exit when training ends")
     made.add_argument(
         "--json",
         action="store_true",

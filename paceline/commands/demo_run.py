@@ -216,7 +216,7 @@ class DemoRun:
 
     def _verdict(self) -> str:
         if not self._confirmed:
-            return "nobody was slow"
+            return "no rank was slow"
         return f"{len(self._confirmed)} finding{'s' if len(self._confirmed) > 1 else ''}"
 
     def _check(self) -> None:

@@ -1,4 +1,4 @@
-"""``paceline doctor``: is everything there that Paceline needs, and if not, how to mend it."""
+"""``paceline doctor``: is everything there that Paceline needs, and if not, how to fix it."""
 
 import argparse
 import os
@@ -17,14 +17,14 @@ from paceline.settings import SettingError
 from paceline.visible import visible, without_logins
 
 EPILOG = """exit status: 0 when nothing fails (a "warn" is no failure), 1 otherwise
-"-" (in JSON "info"): it is not there, and need not be
+"-" (in JSON "info"): does not exist, and is not required
 
 examples:
   paceline doctor                            this machine and PACELINE_BROKERS
   paceline doctor --brokers kafka-1:9092     another Kafka
-  paceline doctor --ask http://streams-1:6066/readyz    a worker elsewhere, too
-  paceline doctor --spool /var/spool/paceline           what waits in the spool of `collect --spool`, too
-  paceline doctor --service page             whether the page's login lacks a right
+  paceline doctor --ask http://streams-1:6066/readyz    also a worker on another machine
+  paceline doctor --spool /var/spool/paceline           also the spool of `collect --spool`
+  paceline doctor --service page             the rights of the page's login
   paceline doctor --json | jq 'select(.status == "fail")'
 """
 
@@ -33,8 +33,9 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog="paceline doctor",
-        description="Check broker, login, topics, NVML, AMD SMI, clock, versions, the archive, who keeps up, what "
-        "waits and what was refused, and say how to mend each.",
+        description="Check broker, login, topics, NVML, AMD SMI, clock, versions, archive, lag, spools, dead letters; "
+        "print a fix for each problem.\n"
+        "Needs nothing: each check names what is missing.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -50,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
         choices=[*SERVICES],
         help="one of `paceline rights`: whether this login may do on the topics what it does there",
     )
-    made.add_argument("--json", action="store_true", help="one JSON object a line: name, status, says, mend")
+    made.add_argument("--json", action="store_true", help="one JSON object a line: name, status, says, fix")
     return made
 
 
@@ -67,9 +68,9 @@ def main(argv: list[str]) -> int:
 
 def line(check: Check) -> str:
     """A check as a person reads it."""
-    mend = f"; mend: {check.mend}" if check.mend else ""
+    fix = f"; fix: {check.fix}" if check.fix else ""
     status = "-" if check.status == "info" else check.status
-    return f"{status:<4}  {check.name:<15}  {check.says}{mend}"
+    return f"{status:<4}  {check.name:<15}  {check.says}{fix}"
 
 
 def examine(

@@ -67,7 +67,7 @@ QUESTIONS: Mapping[str, Question] = {
     ),
     "devices": Question(
         "SELECT node, device, utilization_ratio, fb_used_bytes, fb_total_bytes, power_w, throttled_ratio, hours, "
-        "make_timestamp(CAST(heard_s * 1e6 AS BIGINT)) AS heard, cluster FROM devices",
+        "make_timestamp(CAST(heard_s * 1e6 AS BIGINT)) AS updated, cluster FROM devices",
         "node, device",
         (),
         "node = ?",
@@ -89,17 +89,19 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog=PROGRAM,
-        description="Ask an archive what happened.",
+        description="Query an archive: jobs, findings, devices, nodes.\nNeeds an archive of `paceline archive`.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("what", nargs="?", choices=[*QUESTIONS, "tables"], help="what to list")
-    made.add_argument("--sql", metavar="SQL", help="a question of your own instead")
+    made.add_argument("--sql", metavar="SQL", help="your own SQL query instead")
     made.add_argument(
         "--from", dest="archive", metavar="WHERE", help=f"a folder or s3://BUCKET/PREFIX (default: {ARCHIVE.name})"
     )
-    made.add_argument("--since", metavar="WHEN", default="7d", help="from so long ago, or a date (%(default)s)")
-    made.add_argument("--until", metavar="WHEN", default="0s", help="to so long ago, or a date (now)")
+    made.add_argument(
+        "--since", metavar="WHEN", default="7d", help="start: so long ago (7d, 12h), or a date (%(default)s)"
+    )
+    made.add_argument("--until", metavar="WHEN", default="0s", help="end: so long ago, or a date (now)")
     made.add_argument("--cluster", metavar="NAME", default="", help="only this cluster")
     made.add_argument("--node", metavar="NAME", default="", help="only what concerns this node")
     for name in _WORDS:

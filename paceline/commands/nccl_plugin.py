@@ -142,7 +142,7 @@ def find_plugin(named: str, environ: Mapping[str, str], nccl: Nccl) -> str:
     if named:
         if not Path(named).is_file():
             raise PluginError(
-                f"--nccl-inspector: no plugin {named}: {BUILD}; before a command stands --, as in --nccl-inspector -- …"
+                f"--nccl-inspector: no plugin {named}: {BUILD}; put -- before the command, as in --nccl-inspector -- …"
             )
         return str(Path(named).absolute())
     present = environ.get(PLUGIN_VARIABLE, "")

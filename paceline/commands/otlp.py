@@ -31,7 +31,8 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog="paceline otlp",
-        description="Send findings as log events, and steps as spans, by OTLP over HTTP.",
+        description="Send findings as log events and steps as spans, by OTLP over HTTP.\n"
+        "Needs a Kafka broker and an OTLP receiver.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

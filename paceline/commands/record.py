@@ -30,14 +30,15 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
         prog="paceline record",
-        description="Write the bus's events to a recording: JSON Lines, compressed as the file's name says.",
+        description="Write events from Kafka to a recording: JSON Lines, compressed by the file's suffix.\n"
+        "Needs a Kafka broker.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("-o", "--output", required=True, metavar="FILE", help=".jsonl, .jsonl.gz, .jsonl.zst, or -")
     made.add_argument("--job", metavar="J", help="only this job, and the nodes it runs on")
-    made.add_argument("--seconds", type=float, metavar="N", help="end after N seconds; default: at Ctrl-C")
-    made.add_argument("--from-beginning", action="store_true", help="also what the bus still holds from before")
+    made.add_argument("--seconds", type=float, metavar="N", help="stop after N seconds (default: at Ctrl-C)")
+    made.add_argument("--from-beginning", action="store_true", help="also earlier events that Kafka still holds")
     add_brokers_option(made)
     return made
 

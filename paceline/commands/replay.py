@@ -39,16 +39,14 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
         prog="paceline replay",
-        description="Put a recording back on the bus.",
+        description="Send a recording to Kafka again.\nNeeds a Kafka broker.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("file", metavar="FILE", help="a recording, or - for standard input")
-    made.add_argument(
-        "--speed", type=speed, default=1.0, metavar="N", help="N times the pace; max: as fast as possible"
-    )
+    made.add_argument("--speed", type=speed, default=1.0, metavar="N", help="N times as fast; max: as fast as possible")
     made.add_argument("--job", metavar="NAME", help="replay it as the job NAME")
-    made.add_argument("--derived", action="store_true", help="also windows and findings, for a bus without workers")
+    made.add_argument("--derived", action="store_true", help="also windows and findings, where no stream worker runs")
     add_option(made, MOST_STREAMED_GIB)
     add_brokers_option(made)
     return made

@@ -22,9 +22,9 @@ EXAMPLES = """examples:
   paceline rights collectors training --user collectors=gpu   of these, the first as User:gpu
   paceline rights --user page='User:CN=page,O=Example'        a principal of mTLS
   paceline rights --json                                      for other tools
-  PACELINE_SASL_USERNAME=admin ... paceline rights --apply    give them now; brokers need authorizer.class.name
+  PACELINE_SASL_USERNAME=admin ... paceline rights --apply    add them now; brokers need authorizer.class.name
 
-Rights are added, none is taken away. Users are made by whoever runs the brokers (kafka-configs.sh --alter --add-config
+Rights are only added. Users are created by the brokers' administrator (kafka-configs.sh --alter --add-config
 'SCRAM-SHA-512=[password=...]' --entity-type users --entity-name NAME)."""
 _PRINCIPAL = re.compile(r"[A-Za-z]+:[^\x00-\x1f\x7f]+")
 
@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog=PROGRAM,
-        description="The least that each service needs on the brokers (ACLs).",
+        description="Print the minimal Kafka ACLs of each service.\nNeeds a broker only with --apply.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
         help="the service's user, or its whole principal (User:paceline-SERVICE)",
     )
     how = made.add_mutually_exclusive_group()
-    how.add_argument("--apply", action="store_true", help="give these rights on the brokers, as an administrator")
+    how.add_argument("--apply", action="store_true", help="add these ACLs on the brokers, as an administrator")
     how.add_argument("--json", action="store_true", help="as JSON, and nothing else")
     add_brokers_option(made)
     return made
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
             from paceline.kafka.acls import allow
 
             count = allow(BrokerSettings.from_environ(os.environ, args.brokers), asked)
-            print(f"{PROGRAM}: {count} entries are there now", file=sys.stderr)
+            print(f"{PROGRAM}: {count} entries exist now", file=sys.stderr)
             return 0
     except (ValueError, BusError, SettingError) as error:
         say(str(error), PROGRAM)

@@ -51,12 +51,12 @@ THE_MACHINES = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENF
 EXAMPLES = """examples:
   paceline run -- torchrun --nproc-per-node 4 train.py
   paceline run --job resnet-7 -- python train.py --epochs 3
-  paceline run --total-steps 5000 -- python train.py                              and when it will be done
+  paceline run --total-steps 5000 -- python train.py                              with a forecast of its end
   paceline run --record run.jsonl.zst -- torchrun --nproc-per-node 4 train.py     needs no broker
-  paceline analyze run.jsonl.zst --json                                           what was found in it
-  paceline run --measure-overhead -- torchrun --nproc-per-node 4 train.py         and what timing it costs a step
-  paceline run --track mlflow -- torchrun --nproc-per-node 4 train.py             into the script's own MLflow run
-  paceline run --nccl-inspector -- torchrun --nproc-per-node 8 train.py           and NCCL's own times of collectives
+  paceline analyze run.jsonl.zst --json                                           the findings in it
+  paceline run --measure-overhead -- torchrun --nproc-per-node 4 train.py         and the cost of timing per step
+  paceline run --track mlflow -- torchrun --nproc-per-node 4 train.py             also log to the script's MLflow run
+  paceline run --nccl-inspector -- torchrun --nproc-per-node 8 train.py           also NCCL's own times of collectives
 
 The exit status is the command's own: 128 + N when signal N ended it, 127 when there is no such command."""
 
@@ -66,7 +66,8 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="paceline run",
         usage="paceline run [--job NAME] [--record FILE] [--brokers HOST:PORT] [--no-panel] [--quiet] … -- COMMAND …",
-        description="Run a training command, script unchanged, and say which rank is slow, live and at the end.",
+        description="Run a training command, script unchanged; report slow ranks live and at the end.\n"
+        "Works with and without a broker.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -98,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
         help=f"steps that the job means to take, by which its end is forecast (default: {TOTAL_STEPS.name})",
     )
     made.add_argument("--no-panel", action="store_true", help="no live findings and no panel at the end")
-    made.add_argument("--quiet", action="store_true", help="no live findings, the panel at the end alone")
+    made.add_argument("--quiet", action="store_true", help="no live findings, only the panel at the end")
     made.add_argument(
         "--measure-overhead",
         action="store_true",

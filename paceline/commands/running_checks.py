@@ -101,7 +101,7 @@ def keeping_up(groups: list[GroupLag], *, stalled: bool = False) -> list[Check]:
     """One line a group, and one where no worker was ever there; ``stalled``: the workers do not read on."""
     checks = [_group(group, stalled and group.group == STREAMS_GROUP) for group in groups]
     if STREAMS_GROUP not in [group.group for group in groups]:
-        says = "no worker has read anything yet, or we may not see its group: jobs and nodes are not judged"
+        says = "no worker has read anything yet, or its group is not visible to this login: there are no verdicts"
         checks.append(Check("lag", "warn", says, "start one with `paceline streams`"))
     return checks
 
@@ -112,14 +112,14 @@ def _group(group: GroupLag, stalled: bool) -> Check:
     names = ", ".join(f"{BY_NAME[name].short if name in BY_NAME else name} {count}" for count, name in by_topic[:6])
     says = f"{group.group} ({group.state.lower()}) is {behind} messages behind" + (f": {names}" if names else "")
     if group.state in NOBODY:
-        mend = "start a worker with `paceline streams`" if group.group == STREAMS_GROUP else "start its reader again"
-        return Check("lag", "fail" if behind else "warn", f"{says}; nobody reads in it", mend)
+        fix = "start a worker with `paceline streams`" if group.group == STREAMS_GROUP else "start its reader again"
+        return Check("lag", "fail" if behind else "warn", f"{says}; it has no reader", fix)
     if stalled:
-        mend = "its log says what it waits for (with `paceline up`: streams.log); stop it and start it again"
-        return Check("lag", "fail", f"{says}, and reads none of them: its worker hangs or has not joined", mend)
+        fix = "see its log (with `paceline up`: streams.log), then restart it"
+        return Check("lag", "fail", f"{says}, and reads none of them: its worker hangs or has not joined", fix)
     if behind > LAG_WARN:
-        mend = "start further workers (up to 12); if it grows on, look at their logs and /metrics"
-        return Check("lag", "warn", says, mend)
+        fix = "start more workers (up to 12); if the lag grows, check their logs and /metrics"
+        return Check("lag", "warn", says, fix)
     return Check("lag", "ok", says)
 
 
@@ -139,14 +139,14 @@ def refused(letters: Held, now_s: float) -> Check:
     """What is on the topic, at ``now_s`` (Unix time)."""
     if not letters.messages:
         return Check("dead letters", "ok", "none")
-    mend = f"read them with `paceline tail {DEADLETTER.short}`"
+    fix = f"read them with `paceline tail {DEADLETTER.short}`"
     try:
         newest = wire.decode(DEADLETTER, letters.newest or b"")
     except wire.WireError as error:
-        return Check("dead letters", "warn", f"{letters.messages}; the newest is no letter: {error}", mend)
+        return Check("dead letters", "warn", f"{letters.messages}; the newest is not readable: {error}", fix)
     age_s = max(0.0, now_s - newest.time_s)
     says = f"{letters.messages}; the newest {age(now_s, newest.time_s)}, of {newest.topic}: {newest.reason[:200]}"
-    return Check("dead letters", "warn" if age_s < RECENT_S else "ok", says, mend if age_s < RECENT_S else None)
+    return Check("dead letters", "warn" if age_s < RECENT_S else "ok", says, fix if age_s < RECENT_S else None)
 
 
 def services(asked: list[str], environ: Mapping[str, str]) -> list[Check]:
@@ -190,22 +190,22 @@ def places(environ: Mapping[str, str], stacks: Sequence[stack_state.Stack], *, o
 
 def answer(name: str, url: str, trust: ssl.SSLContext | None = None, *, must: bool) -> Check:
     """What the service at ``url`` says of itself; nothing there is a failure only where one ``must`` be."""
-    mend = f"start it: {_START[name]}" if name in _START else "start it, or correct --ask"
+    fix = f"start it: {_START[name]}" if name in _START else "start it, or correct --ask"
     asked, url = url, without_login(url)
     try:
         status, said = get(asked, trust, patient(ANSWER_S, os.environ))
     except ConnectionRefusedError:
         where = f"nothing listens at {url}"
-        return Check(name, "fail", where, mend) if must else Check(name, "info", f"{where}: not run here")
+        return Check(name, "fail", where, fix) if must else Check(name, "info", f"{where}: not run here")
     except TimeoutError:
         says = f"no answer from {url} in {ANSWER_S:.0f} s: the process behind it hangs, or its network is cut"
-        return Check(name, "fail", says, "its log may say why; stop it and start it again")
+        return Check(name, "fail", says, "see its log, then restart it")
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return Check(name, "fail" if must else "warn", f"no answer from {url}: {cause(error)}", mend)
+        return Check(name, "fail" if must else "warn", f"no answer from {url}: {cause(error)}", fix)
     if status == 200:
         return Check(name, "ok", f"{url}: {said}")
     if status == 503:
-        return Check(name, "fail", f"{url} is not ready: {said}", "mend what it waits for; its log says more")
+        return Check(name, "fail", f"{url} is not ready: {said}", "see its log, and fix what it waits for")
     says = f"{url} answers {status}: {said}"
     return Check(name, "fail" if must else "warn", says, "is that port another program's? see --ask")
 
@@ -219,14 +219,14 @@ def archive(environ: Mapping[str, str]) -> list[Check]:
     except ModuleNotFoundError as error:
         return [Check("archive", "warn", f"{where}: {error.name} is not installed", install("history"))]
     except (StoreError, OSError) as error:
-        return [Check("archive", "fail", str(error), "see that it is there and may be read, or unset PACELINE_ARCHIVE")]
+        return [Check("archive", "fail", str(error), "check that it exists and is readable, or unset PACELINE_ARCHIVE")]
 
 
 def kept(where: str, newest: Manifest | None, now_s: float) -> Check:
     """Whether somebody writes the archive ``where``, last committed as ``newest``, at ``now_s`` (Unix time)."""
     start = f"paceline archive --to {where}"
     if newest is None:
-        return Check("archive", "warn", f"{where}: nothing is there yet", start)
+        return Check("archive", "warn", f"{where}: empty", start)
     rows, age_s = sum(file.rows for file in newest.files), max(0.0, now_s - newest.time_s)
     says = (
         f"{where}: {many(rows, 'row')} in {many(len(newest.files), 'file')}, last written {age(now_s, newest.time_s)}"
@@ -254,5 +254,5 @@ def waiting(folder: Path, found: Depth, now_s: float) -> Check:
     says = f"{folder}: up to {found.messages} messages, {found.bytes} bytes, the oldest for {age_s:.0f} s"
     if age_s < STUCK_S:
         return Check("spool", "ok", says)
-    mend = "they are sent once their sender reaches a broker: start it again with the same spool"
-    return Check("spool", "warn", says, mend)
+    fix = "they are sent once their sender reaches a broker: start it again with the same spool"
+    return Check("spool", "warn", says, fix)

@@ -28,14 +28,14 @@ EXAMPLES = """examples:
   paceline session list
   paceline session status tuesday                               with the proof: first, last and missing numbers
   paceline session stop tuesday
-  paceline session recover tuesday                              its recorder was killed: finish it from what Kafka holds
+  paceline session recover tuesday                              its recorder was killed: complete it from Kafka
   paceline session export tuesday --format jsonl -o tuesday.jsonl && paceline analyze tuesday.jsonl
   paceline session export tuesday --format frames -o frames.jsonl     gswarm's frames; also parquet and csv
   paceline session stat tuesday --plot tuesday.pdf              or .png, .html
   paceline session delete tuesday
 
-Sessions are recorded by `paceline control`, which `paceline up` starts; PACELINE_CONTROL_URL says where it is. Exit
-status 0: done; 1: control refuses, or there is none; 2: what was asked for makes no sense."""
+`paceline control` records sessions; `paceline up` starts it; PACELINE_CONTROL_URL is its address. Exit
+status 0: done; 1: control refuses or does not answer; 2: the options contradict each other."""
 FORMATS = ("jsonl", "frames", "parquet", "csv")
 PLOTS = ("html", "png", "pdf")
 #: States in which a session is on its way to another one.
@@ -46,13 +46,13 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog=PROGRAM,
-        description="Record what happens under a name, with proof that nothing is missing.",
+        description="Record events under a name, and prove that nothing is missing.\nNeeds paceline control.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("--control", metavar="URL", help="where control is; default: PACELINE_CONTROL_URL")
+    made.add_argument("--control", metavar="URL", help="address of control (default: PACELINE_CONTROL_URL)")
     actions = made.add_subparsers(dest="action", metavar="ACTION", required=True)
-    start = actions.add_parser("start", help="begin to record")
+    start = actions.add_parser("start", help="start recording")
     start.add_argument("name", metavar="NAME", help="letters, digits, . _ and -; 100 at most")
     which = start.add_mutually_exclusive_group()
     which.add_argument("--job", metavar="J", help="this job, and the nodes that it runs on")
@@ -61,25 +61,30 @@ def parser() -> argparse.ArgumentParser:
     start.add_argument(
         "--interval", type=seconds(0.05, 60.0), metavar="S", help="collectors sample every S seconds for it"
     )
-    start.add_argument("--keep", action="store_true", help="with --job: go on after it has ended, until it is stopped")
-    start.add_argument("--adaptive", action="store_true", help="only while something changes; needs --interval")
+    start.add_argument("--keep", action="store_true", help="with --job: continue after the job's end, until stopped")
     start.add_argument(
-        "--devices", metavar="D", nargs="+", default=[], help="exports show these alone: NODE:INDEX or UUID"
+        "--adaptive", action="store_true", help="sample faster only while values change; needs --interval"
     )
-    for name, text in (("stop", "read the rest, and end"), ("recover", "finish what a killed recorder began")):
+    start.add_argument("--devices", metavar="D", nargs="+", default=[], help="export only these: NODE:INDEX or UUID")
+    for name, text in (
+        ("stop", "stop recording, after reading the rest"),
+        ("recover", "complete a session whose recorder was killed"),
+    ):
         action = actions.add_parser(name, help=text)
         action.add_argument("name", metavar="NAME", **({} if name == "stop" else {"nargs": "?"}))  # type: ignore[arg-type]
-        action.add_argument("--no-wait", action="store_true", help="do not wait until it has ended")
+        action.add_argument("--no-wait", action="store_true", help="do not wait for the end")
         if name == "stop":
             action.add_argument("--because", default="", metavar="TEXT", help="for the audit log")
     actions.add_parser("list", help="all sessions")
-    actions.add_parser("status", help="one session, with the proof").add_argument("name", metavar="NAME")
+    actions.add_parser("status", help="one session, with the proof of completeness").add_argument(
+        "name", metavar="NAME"
+    )
     actions.add_parser("delete", help="delete a session with all it holds").add_argument("name", metavar="NAME")
-    export = actions.add_parser("export", help="what was recorded, as a file")
+    export = actions.add_parser("export", help="write the session to a file")
     export.add_argument("name", metavar="NAME")
     export.add_argument("--format", choices=FORMATS, default="jsonl", help="jsonl is a recording (default: jsonl)")
     export.add_argument("-o", "--output", required=True, metavar="FILE", help="where to; - is standard output")
-    stat = actions.add_parser("stat", help="what it says in numbers, or as a picture")
+    stat = actions.add_parser("stat", help="numbers of a session, or a plot")
     stat.add_argument("name", metavar="NAME")
     stat.add_argument("--plot", metavar="FILE", help="x.pdf, x.png or x.html")
     for action in actions.choices.values():
@@ -106,7 +111,7 @@ def _start(client: ControlClient, args: argparse.Namespace) -> int:
         say("--adaptive needs --interval: how often while something changes", PROGRAM)
         return 2
     if args.keep and not args.job:
-        say("--keep needs --job: any other session goes on until it is stopped", PROGRAM)
+        say("--keep needs --job: any other session continues until it is stopped", PROGRAM)
         return 2
     body: dict[str, Any] = {"name": args.name, "devices": args.devices, "adaptive": args.adaptive}
     if args.keep:
@@ -147,7 +152,7 @@ def _recover(client: ControlClient, args: argparse.Namespace) -> int:
 
 def _list(client: ControlClient, args: argparse.Namespace) -> int:
     sessions = client.call("GET", "/v1/sessions")["sessions"]
-    _print(sessions, args, listed(sessions) if sessions else "no session; begin one with `paceline session start NAME`")
+    _print(sessions, args, listed(sessions) if sessions else "no session; start one with `paceline session start NAME`")
     return 0
 
 

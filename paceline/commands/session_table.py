@@ -39,7 +39,7 @@ def one(session: Mapping[str, Any]) -> str:
     reason, host = _text(session, "reason"), _text(session, "host")
     lines = [
         f"{_text(session, 'name')}: {_text(session, 'state')}" + (f" ({reason})" if reason else ""),
-        f"  records   {subject(session)}, asked for by {_text(session, 'issuer') or 'nobody known'}",
+        f"  records   {subject(session)}, asked for by {_text(session, 'issuer') or 'unknown'}",
         f"  since     {_when(session.get('started_s'))}, until {_when(session.get('stopped_s'))}",
         f"  holds     {session.get('messages', 0)} messages, {session.get('bytes', 0)} bytes; on {host}",
         f"  missing   {_proved(session)}",
@@ -113,9 +113,9 @@ def _proved(session: Mapping[str, Any]) -> str:
     producers = session.get("producers", 0)
     lacking = _missing(session)
     if lacking == "0" and not producers:
-        return "not known: no numbered message has come yet"
+        return "not known: no numbered message was received yet"
     if lacking == "0":
-        return f"nothing: every message of {producers} producers, from the first to the last number, is there"
+        return f"nothing: every message of {producers} producers, from the first to the last number, was received"
     return f"{lacking}, of {producers} producers"
 
 

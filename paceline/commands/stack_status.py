@@ -76,7 +76,7 @@ def status(argv: list[str]) -> int:
     options = made.parse_args(argv)
     stacks = stack_state.running(stack_state.folder(os.environ), Machine())
     if not stacks:
-        say("nothing runs here; start it with `paceline up`, or `paceline up --detach`")
+        say("not running; start it with `paceline up`, or `paceline up --detach`")
         return NOTHING
     every_ready = True
     for stack in stacks:
@@ -112,7 +112,7 @@ def down(argv: list[str]) -> int:
     for stack in stacks:
         pid = stack.process.pid
         if not stack.detached:
-            say(f"paceline up (pid {pid}) runs in a terminal: Ctrl-C there ends it")
+            say(f"paceline up (pid {pid}) runs in a terminal: stop it there with Ctrl-C")
             continue
         try:
             ended = stack_state.end(stack.process, patient(END_S, os.environ), machine)
@@ -126,7 +126,7 @@ def down(argv: list[str]) -> int:
             left += 1
             say(f"paceline up (pid {pid}) does not end; its logs are in {stack.logs}")
     if not any(stack.detached for stack in stacks):
-        say("nothing that `paceline up --detach` has started runs here")
+        say("`paceline up --detach` is not running")
     return 1 if left else 0
 
 

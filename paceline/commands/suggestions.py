@@ -29,15 +29,15 @@ from paceline.topics import SUGGESTION, Topic
 from paceline.visible import visible
 
 EPILOG = """examples:
-  paceline suggestions                                     what is open, what brings most first
-  paceline suggestions --all --json | jq .title            all that was ever suggested, one JSON object a line
-  paceline suggestions --watch                             and each that is new or changes, until Ctrl-C
-  paceline suggestions --accept rebalance-f089             it is on somebody's list; an id's beginning is enough
+  paceline suggestions                                     open suggestions, largest gain first
+  paceline suggestions --all --json | jq .title            all suggestions, one JSON object per line
+  paceline suggestions --watch                             also new and changed ones, until Ctrl-C
+  paceline suggestions --accept rebalance-f089             the beginning of the id is enough
   paceline suggestions --dismiss rebalance-f089 --because "the node is replaced on Monday"
-  paceline suggestions --prometheus http://prometheus:9090 --days 7    what dcgm-exporter's history suggests
+  paceline suggestions --prometheus http://prometheus:9090 --days 7    suggestions from dcgm-exporter's history
 
-Exit status 0: listed, or the command was obeyed; 1: it was not, nobody answered, there is no such suggestion, or no
-broker; 2: wrong options.
+Exit status 0: listed, or the command was accepted; 1: it was refused or not answered, there is no such suggestion, or
+no broker; 2: wrong options.
 """
 #: A broker that is there has told all suggestions by then.
 CAUGHT_UP_S = 20.0
@@ -52,17 +52,17 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog=PROGRAM,
-        description="List what Paceline suggests, ranked by what it brings, and accept or dismiss it.",
+        description="List suggestions by expected gain; accept or dismiss one.\nNeeds a Kafka broker, or --prometheus.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = made.add_mutually_exclusive_group()
-    what.add_argument("--accept", metavar="ID", help="say that it will be done; whether it helped is measured then")
-    what.add_argument("--dismiss", metavar="ID", help="say that it will not be done; --because is wanted")
+    what.add_argument("--accept", metavar="ID", help="accept it; its effect is measured afterwards")
+    what.add_argument("--dismiss", metavar="ID", help="dismiss it; needs --because")
     what.add_argument(
-        "--prometheus", metavar="URL", help="what the GPUs' history in this Prometheus suggests; needs no broker"
+        "--prometheus", metavar="URL", help="make suggestions from the GPU metrics of this Prometheus; needs no broker"
     )
-    what.add_argument("--watch", action="store_true", help="list, then tell what is new or changes, until Ctrl-C")
+    what.add_argument("--watch", action="store_true", help="list, then print new and changed ones until Ctrl-C")
     made.add_argument("--because", metavar="TEXT", type=_reason, default="", help="why, in 256 characters at most")
     made.add_argument("--all", action="store_true", help="also what is dismissed, expired, withdrawn or measured")
     made.add_argument(
@@ -72,9 +72,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--cluster", metavar="C", help="only of this cluster")
     made.add_argument("--json", action="store_true", help="suggestions (or the answer) as JSON Lines")
     made.add_argument(
-        "--wait", metavar="S", type=seconds(1.0, 86_400.0), default=10.0, help="wait so long for the answer (10)"
+        "--wait", metavar="S", type=seconds(1.0, 86_400.0), default=10.0, help="seconds to wait for the answer (10)"
     )
-    made.add_argument("--issuer", metavar="NAME", default=issuer(), help="who says so (default: %(default)s)")
+    made.add_argument(
+        "--issuer", metavar="NAME", default=issuer(), help="your name, for the audit log (default: %(default)s)"
+    )
     add_brokers_option(made)
     return made
 
@@ -160,9 +162,7 @@ def _decide(settings: BrokerSettings, args: argparse.Namespace) -> int:
     with contextlib.closing(ask(settings, command, args.wait, "paceline-suggestions", _wait_for_it)) as answers:
         entry = next(answers, None)
     if entry is None:
-        say(
-            f"nobody answered within {args.wait:g} s: is `paceline streams` running, and may it read commands?", PROGRAM
-        )
+        say(f"no answer within {args.wait:g} s: is `paceline streams` running, and may it read commands?", PROGRAM)
         return 1
     print(visible(wire.encode(entry).decode() if args.json else told(entry)), flush=True)
     return 0 if entry.outcome == "accepted" else 1
@@ -181,7 +181,7 @@ def _follower(settings: BrokerSettings) -> Follower:
 
 
 def _left_out(topic: Topic, messages: int) -> None:
-    say(f"the oldest {messages} messages of {topic.name} are left out", PROGRAM)
+    say(f"the oldest {messages} messages of {topic.name} are skipped", PROGRAM)
 
 
 def _catch_up(settings: BrokerSettings, follower: Follower, held: SuggestionList) -> None:
@@ -197,7 +197,7 @@ def _catch_up(settings: BrokerSettings, follower: Follower, held: SuggestionList
         for record in (record for _, records in follower.poll() for record in records):
             held.hear(record.value)
         if time.monotonic() > end:
-            cause = follower.cause or f"not all of {SUGGESTION.name} was told in {limit_s:g} s"
+            cause = follower.cause or f"{SUGGESTION.name} was not read to its end in {limit_s:g} s"
             raise BusError(settings.address, cause, "run `paceline doctor`")
 
 

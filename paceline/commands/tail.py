@@ -31,13 +31,15 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog="paceline tail",
-        description="Print a topic's events as JSON Lines, one event a line, as they come.",
+        description="Print a topic's events as JSON Lines, live.\nNeeds a Kafka broker.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("topic", metavar="TOPIC", help=f"one of {', '.join(topics.BY_SHORT)}, or a full name")
     made.add_argument("--job", metavar="J", help="only events of this job, and commands to it")
-    made.add_argument("--from-beginning", action="store_true", help="first all that the topic still holds")
+    made.add_argument(
+        "--from-beginning", action="store_true", help="start with the oldest event that Kafka still holds"
+    )
     made.add_argument("--seconds", type=_seconds, metavar="N", help="stop after N seconds (default: at Ctrl-C)")
     add_brokers_option(made)
     return made
@@ -95,7 +97,7 @@ def _values(follower: Follower, topic: Topic, address: str, end: float | None, o
     if listening:
         _say(f"listening to {topic.name} on {address}")
     elif follower.state != "refused":
-        _say(f"{topic.name} is not there yet on {address}; waiting for the first publisher to make it")
+        _say(f"{topic.name} does not exist yet on {address}; waiting for the first publisher to create it")
     while end is None or time.monotonic() < end:
         left_s = POLL_S if end is None else max(0.0, end - time.monotonic())
         polled = follower.poll(min(POLL_S, left_s))
@@ -135,7 +137,7 @@ def _wait_for_it(cause: str) -> None:
 
 
 def _passed_over(topic: Topic, reason: str) -> None:
-    _say(f"passed over a batch on {topic.name}: {reason}")
+    _say(f"skipped a batch on {topic.name}: {reason}")
 
 
 def _seconds(raw: str) -> float:

@@ -41,15 +41,15 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog="paceline top",
-        description="Jobs, the ranks of one of them, findings and suggestions in a terminal, live.",
+        description="Show jobs, ranks, findings and suggestions in a terminal, live.\nNeeds a Kafka broker.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--job", metavar="J", help="only this job")
-    made.add_argument("--once", action="store_true", help="print plain text, and end")
+    made.add_argument("--once", action="store_true", help="print plain text once")
     made.add_argument("--json", action="store_true", help="with --once: one JSON object")
     made.add_argument(
-        "--wait", type=_seconds, default=20.0, metavar="S", help="with --once: read so long at most (%(default)g)"
+        "--wait", type=_seconds, default=20.0, metavar="S", help="with --once: read for at most S seconds (%(default)g)"
     )
     add_brokers_option(made)
     return made
@@ -64,7 +64,7 @@ def main(argv: list[str]) -> int:
     if args.once:
         return _once(BrokerSettings.from_environ(os.environ, args.brokers), args)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        _say("this is no terminal; paceline top --once prints plain text")
+        _say("not a terminal; use `paceline top --once` for plain text")
         return 2
     try:
         screen = import_module("paceline.top.screen")

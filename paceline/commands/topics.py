@@ -12,9 +12,9 @@ from paceline.terminal import say
 from paceline.topics import HOUR_MS, TOPICS, Topic
 
 EPILOG = """examples:
-  paceline topics create             what is missing, with partitions and retention as declared; needs the right to
+  paceline topics create             create missing topics, with the declared partitions and retention
   paceline topics create --wait 60   the same, on a broker that is just starting
-  paceline topics list               what is declared, and whether it is there
+  paceline topics list               the declared topics, and which exist
 """
 
 
@@ -22,13 +22,13 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog="paceline topics",
-        description="Create the topics on the brokers, or list what is declared and what is there.",
+        description="Create the Kafka topics, or list the declared and the existing ones.\nNeeds a Kafka broker.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("action", choices=("create", "list"))
     add_brokers_option(made)
-    made.add_argument("--wait", type=float, default=0.0, metavar="S", help="wait for a broker so long (default: 0)")
+    made.add_argument("--wait", type=float, default=0.0, metavar="S", help="seconds to wait for a broker (default: 0)")
     return made
 
 
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
         return 1
     for name in created:
         print(f"created {name}")
-    print(f"paceline topics: {len(created)} created, {len(TOPICS) - len(created)} were there", file=sys.stderr)
+    print(f"paceline topics: {len(created)} created, {len(TOPICS) - len(created)} existed", file=sys.stderr)
     return 0
 
 

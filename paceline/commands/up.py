@@ -41,17 +41,17 @@ from paceline.terminal import say
 EXAMPLES = """examples:
   paceline up                                            everything on this machine, in memory
   paceline up --detach                                   the same in the background; returns once it is ready
-  paceline up --brokers kafka-1:9092                     the same services on a Kafka that runs already
+  paceline up --brokers kafka-1:9092                     the same services on an existing Kafka
   paceline run -- torchrun --nproc-per-node 4 train.py   then, in another terminal, your job
-  paceline status                                        what of it runs, and where
-  paceline down                                          end what --detach has started"""
+  paceline status                                        what runs, and its addresses
+  paceline down                                          stop what --detach started"""
 
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
         prog="paceline up",
-        description="Start broker, services and page for your own jobs. Ctrl-C stops them.",
+        description="Start broker, services and page on this machine. Ctrl-C stops them.\nNeeds paceline[up].",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
         action="store_const",
         const="detach",
         dest="mode",
-        help=f"start it in the background; return once it is ready, or say after {background.READY_S:.0f} s why not",
+        help=f"start in the background; return when it is ready, or after {background.READY_S:.0f} s with the reason",
     )
     # How --detach starts the one that stays.
     made.add_argument("--in-background", action="store_const", const="background", dest="mode", help=argparse.SUPPRESS)

@@ -144,7 +144,7 @@ class Sender:
         try:
             wait_for_broker(self.settings, 1.0)
             if message.topic in existing_topics(self.settings):
-                raise explain(self.settings.address, errors.LeaderNotAvailableError(f"nobody leads {message.topic}"))
+                raise explain(self.settings.address, errors.LeaderNotAvailableError(f"no leader for {message.topic}"))
         except BusError as away:
             waiting.fail(away)
             return False

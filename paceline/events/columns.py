@@ -58,7 +58,7 @@ class CollectiveSums(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     ``step … duration_s`` has a row a step, group, operation and power of two of the bytes: how many collectives
     (``count``), by how many of the node's ranks (``members``), their bytes in all, and of each the least ``wait_s`` and
-    ``duration_s`` of these ranks, summed: who comes last into a collective waits for nobody. A step is told once it is
+    ``duration_s`` of these ranks, summed: the last rank of a collective does not wait. A step is reported once it is
     complete, in one message. ``group`` indexes ``groups``, ``operation`` ``operations``.
 
     ``reached_*`` has a row a rank and group: the number of its latest collective there. ``span_*`` has a row a rank:
@@ -91,7 +91,7 @@ class LinkColumns(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """LinkSamples of a node's ranks: a row a rank, and in ``of … peer_rtt_s`` a row a connection that carried data.
 
     ``of`` is the row of the rank. ``local`` and ``remote`` stand for the connection's ends: the first 8 bytes of
-    BLAKE2b of ``ip:port``, as a number; which two ranks a connection joins is told by ends that are equal.
+    BLAKE2b of ``ip:port``, as a number; equal ends show which two ranks a connection joins.
     """
 
     rank: Column

@@ -28,7 +28,7 @@ SAMPLE = "sample"
 #: The action that asks ranks of a job for a profiler's trace of whole steps; its arguments: CaptureAsked.
 CAPTURE = "capture"
 
-#: What is said to a suggestion; the arguments: Because.
+#: Answers to a suggestion; the arguments: Because.
 ACCEPT, DISMISS = "accept", "dismiss"
 
 Outcome = Literal["accepted", "refused", "unknown_action", "expired", "failed"]
@@ -57,9 +57,9 @@ class Command(Event, frozen=True, kw_only=True):
 class AuditEntry(Event, frozen=True, kw_only=True):
     """What one reader made of a command. No key.
 
-    ``service`` on ``node`` heard command ``command_id`` at ``time_s`` by its own clock. ``reason`` says why it did not
-    obey, or what it did. ``issuer`` is who the command said it was from. ``unanswered`` commands before this one got
-    neither an entry nor obedience, for there were more than a reader answers.
+    ``service`` on ``node`` received command ``command_id`` at ``time_s`` by its own clock. ``reason`` says why it did
+    not obey, or what it did. ``issuer`` is who the command said it was from. ``unanswered`` commands before this one
+    got neither an entry nor obedience, for there were more than a reader answers.
     """
 
     command_id: CommandId

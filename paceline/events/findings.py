@@ -58,35 +58,33 @@ CAUSE_WORDS: dict[str, str] = {
     "memory_pressure": "memory pressure",
     "pipeline_stage": "uneven pipeline stages",
     "sequence_length": "uneven sequence lengths",
-    "configuration": "ranks set up differently",
+    "configuration": "different configuration",
     "unknown": "cause unknown",
 }
 #: What to do about each cause, in the order in which an engineer would try it.
 CAUSE_ADVICE: dict[str, str] = {
     "garbage_collection": "gc.freeze() after set-up, or gc.disable() and gc.collect() on every rank at the same step",
-    "cpu_contention": (
-        "find what else runs on that rank's cores (top, taskset -p PID); pin the ranks apart or move the other load"
-    ),
+    "cpu_contention": ("find other load on that rank's cores (top, taskset -p PID); move it, or pin the ranks apart"),
     "input_pipeline": (
-        "give that rank's DataLoader more workers or prefetching, and look at the disk or network it reads from"
+        "give that rank's DataLoader more workers or prefetching, and check the disk or network it reads from"
     ),
     "worker_compute": (
-        "run the same step on that rank's device alone: slow there too means the device (clocks, power, "
-        "other users of it), fast means its code path or its share of the data"
+        "run the same step alone on that device. Slow again: check the device (clocks, power, other users). "
+        "Fast: check that rank's code path or data"
     ),
     "host_bound": (
-        "look at that rank's host, not at its GPU: what else runs on its cores, Python between the launches, "
+        "check that rank's host, not its GPU: other load on its cores, Python between the launches, "
         "synchronising calls (.item(), prints); CUDA graphs or torch.compile launch less"
     ),
     "throttling": (
-        "look at that GPU's cooling and power (nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER), and at what "
+        "check that GPU's cooling and power (nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER), and what "
         "shares its power or air"
     ),
     "memory_pressure": "free memory on that node (free -m, smem): fewer loader workers, no other jobs, no swap",
     "link": "check that node's cable, switch port and NIC counters (ip -s link, ethtool -S)",
     "pipeline_stage": "move layers from the longest stage to a shorter one",
     "sequence_length": "sort or pack the batches by length",
-    "configuration": "set the same versions and variables on every node, and start the job again",
+    "configuration": "set the same versions and variables on every node, and restart the job",
     "unknown": "record a minute with paceline run --record and compare that rank's phases with a peer's",
 }
 #: The evidence that a control group's quota stopped a rank, and the least share of its periods that explains it.

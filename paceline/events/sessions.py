@@ -21,14 +21,14 @@ SessionPhase = Literal["starting", "recording", "stopping", "stopped", "interrup
 
 
 class SessionState(Event, frozen=True, kw_only=True):
-    """A session as its recorder, or control, last told it. Key: its name; compacted, empty once it is deleted.
+    """A session as its recorder, or control, last reported it. Key: its name; compacted, empty once it is deleted.
 
     It records ``job`` with the nodes that it runs on, or ``nodes`` with the jobs that run there, or, with neither, all.
     ``devices`` are those that exports show, as ``node:index`` or UUID; empty: all. Collectors sample every
     ``interval_s`` seconds for it, None: as they do anyway; ``adaptive``: faster only while something changes.
     ``messages`` in ``bytes`` on disk are what was kept. Of numbered messages by ``producers``, ``missing`` never came
     (the manifest lists which), and ``gap_count`` are stretches of a topic that were gone before they were read.
-    ``silent`` are the clients that were not heard for 30 s, of those heard before. ``host`` is where it lies.
+    ``silent`` are the clients that sent nothing for 30 s, of those that sent before. ``host`` is where it lies.
     """
 
     cluster: str

@@ -47,8 +47,8 @@ class CollectiveLine(msgspec.Struct, frozen=True, kw_only=True):
 class JobWindow(Window, frozen=True, kw_only=True, tag="job"):
     """What the job did: the median rank and the worst, never an average over ranks.
 
-    ``steps`` counts those that were told, and those left out right after them by all ranks on purpose: a job's pace is
-    ``steps`` over ``length_s``. Medians are over those that were told.
+    ``steps`` counts reported steps, and those left out right after them by all ranks on purpose: a job's pace is
+    ``steps`` over ``length_s``. Medians are over the reported ones.
     ``own_*`` is time at work, without waiting for other ranks. ``collectives``: those of the steps ``first_step - 1``
     to ``last_step - 1``, the most bytes first, at most 64: what a step's collectives come to is known a step later.
     """
@@ -81,7 +81,7 @@ class DeviceWindow(Window, frozen=True, kw_only=True, tag="device"):
     ``energy_j`` is what it took in the window, and ``energy_by_job`` what of it each job stands for; the rest is
     nobody's. ``energy_split`` is there where jobs share it. ``energy_gap_j`` comes on top, and is nobody's: what the
     counter grew by while nobody sampled, for longer than 150 s before. The mean of ``energy_j``, a counter, says
-    nothing. Of an instance under MIG nothing is told: its GPU's energy is one number.
+    nothing. Of an instance under MIG nothing is reported: its GPU's energy is one number.
     """
 
     node: str

@@ -25,7 +25,7 @@ _WORDS = {
     "AMDSMI_STATUS_NOT_SUPPORTED": "not supported by this GPU",
     "AMDSMI_STATUS_NOT_YET_IMPLEMENTED": "not supported by this GPU",
     "AMDSMI_STATUS_NO_PERM": "no permission",
-    "AMDSMI_STATUS_FILE_NOT_FOUND": "not told by this GPU's driver",
+    "AMDSMI_STATUS_FILE_NOT_FOUND": "not reported by this GPU's driver",
     "AMDSMI_STATUS_DRIVER_NOT_LOADED": "AMD driver (amdgpu) not loaded",
     "AMDSMI_STATUS_NOT_FOUND": "GPU is lost",
     "AMDSMI_STATUS_NOT_INIT": "AMD SMI is not initialised",

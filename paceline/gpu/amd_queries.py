@@ -184,7 +184,7 @@ def _retired_pages(amdsmi: Any, device: Any) -> tuple[Value, ...]:
     pages = amdsmi.amdsmi_get_gpu_bad_page_info(device)
     if not isinstance(pages, list):
         # Libraries of ROCm 6.0 write a sentence where there is none.
-        raise UnanswerableError("not told by this version of AMD SMI")
+        raise UnanswerableError("not reported by this version of AMD SMI")
     return (len(pages),)
 
 

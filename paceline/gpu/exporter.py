@@ -28,7 +28,7 @@ _INDEX_DIGITS = 4
 NOT_EXPORTED, BLANK, IMPOSSIBLE = "not exported", "DCGM gives no value", "DCGM gives a value that cannot be"
 #: What stands for a series without a value: DCGM's blank, or a number that cannot be.
 _BLANK, _IMPOSSIBLE = -1.0, -2.0
-OF_INSTANCES = "told of MIG instances alone"
+OF_INSTANCES = "only reported for MIG instances"
 #: What a Prometheus puts before labels of an exporter that are its own, too; and labels that name a node.
 _EXPORTED, _NODE = "exported_", ("hostname", "Hostname", "node", "instance")
 #: Labels of a pod, and what --use-old-namespace calls them; the exporter's own has this in its name.
@@ -178,7 +178,7 @@ def _take(gpu: _Told, series: Series, left_out: Counter[str], *, renamed: bool) 
     value = _judged(series, source, left_out)
     # A GPU that several pods share is told once for each of them, with the same numbers.
     if cell.setdefault(key, value) != value:
-        left_out["series that are there twice, with different numbers: the first counts"] += 1
+        left_out["duplicate series with different numbers: the first is used"] += 1
 
 
 def _judged(series: Series, source: _Source, left_out: Counter[str]) -> float:

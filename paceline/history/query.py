@@ -56,7 +56,7 @@ class History:
         store = open_store(url, environ)
         manifest = store.newest()
         if manifest is None:
-            raise StoreError(f"no archive at {store.where}; mend: paceline archive --to {store.where}")
+            raise StoreError(f"no archive at {store.where}; fix: paceline archive --to {store.where}")
         return cls(store, manifest)
 
     def files(self, table: Table, scope: Scope) -> list[DataFile]:

@@ -192,16 +192,16 @@ FROM (
 #: View -> what a row of it is, and its SQL.
 VIEWS: Mapping[str, tuple[str, str]] = {
     "findings": (
-        "a finding, as it was last told",
+        "a finding, its newest revision",
         _newest("finding", "cluster, id", f"revision DESC, {PUBLISHED} DESC"),
     ),
     "suggestions": (
-        "a suggestion, as it was last told",
+        "a suggestion, its newest revision",
         _newest("suggestion", "cluster, id", f"revision DESC, {PUBLISHED} DESC"),
     ),
-    "job_parts": ("what a node, or a part of one, said last of its job", _JOB_PARTS),
+    "job_parts": ("the last report of a node, or a part of one, on its job", _JOB_PARTS),
     "slurm_jobs": (
-        "a job of Slurm's accounting, as it was last told",
+        "a job of Slurm's accounting, its newest record",
         _newest("slurm_job", "cluster, job", f"{PUBLISHED} DESC"),
     ),
     "job_labels": (
@@ -211,7 +211,7 @@ VIEWS: Mapping[str, tuple[str, str]] = {
     "jobs": ("an attempt of a job: when, where, its pace, what it lost, whose it was", _JOBS.strip()),
     "devices": ("a GPU: how much it was used", _DEVICES.strip()),
     "gaps": (
-        "more than 15 min without a word of a GPU that was there before and after",
+        "more than 15 min without data of a GPU that reported before and after",
         _DEVICE_GAPS.strip(),
     ),
 }

@@ -25,7 +25,7 @@ from paceline.kafka.settings import BrokerSettings
 from paceline.rights import Rule
 
 #: Why no rights can be given, and what to do about it.
-NO_AUTHORIZER = "these brokers have no authorizer: whoever reaches them may do everything, and no right can be given"
+NO_AUTHORIZER = "these brokers have no authorizer: every client may do everything, and no right can be added"
 AUTHORIZER = (
     "set authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer and super.users on every broker "
     "and controller, and start them again"

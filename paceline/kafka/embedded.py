@@ -164,4 +164,4 @@ def _up(process: "subprocess.Popen[bytes]", port: int) -> bool:
 def _last_line(output: IO[bytes]) -> str:
     output.seek(0)
     lines = [line for line in output.read().decode(errors="replace").splitlines() if line.strip()]
-    return lines[-1][:200] if lines else "it said nothing"
+    return lines[-1][:200] if lines else "it printed nothing"

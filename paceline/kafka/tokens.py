@@ -154,7 +154,7 @@ def from_file(path: str) -> str:
     try:
         return _well_formed(held.decode().strip(), MOST_BYTES)
     except ValueError:
-        raise TokenError(f"no token in {visible(path)}: what it holds is none", mend) from None
+        raise TokenError(f"no token in {visible(path)}: its content is not a token", mend) from None
 
 
 def ask(settings: TokenSettings) -> tuple[str, float]:

@@ -32,7 +32,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--patience", metavar="S", type=float, help="with --until-empty: wait so long for a first rank, and for another"
     )
-    parser.add_argument("--quiet", action="store_true", help="do not mention that no broker is there")
+    parser.add_argument("--quiet", action="store_true", help="do not report a missing broker")
     return parser.parse_args(argv)
 
 

@@ -66,10 +66,10 @@ class Balance:
             run.waiting_world, run.proposed = who.world_size, None
         told = [one for one in (word.observed, word.plan) if one is not None]
         if told and who.rank != 0:
-            self.refused["told by another rank than 0"] += 1
+            self.refused["sent by another rank than 0"] += 1
             return
         if any(not _fits(one, who.world_size) for one in told):
-            self.refused["told of another number of ranks"] += 1
+            self.refused["for another number of ranks"] += 1
             return
         if word.plan is not None and word.plan.version > run.told_version:
             run.told_version = word.plan.version

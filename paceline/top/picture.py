@@ -88,7 +88,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
         """What is wrong with what is shown, and what to do; None where nothing is."""
         if self.unread_s is None:
             return None
-        return f"no stream worker has read for {seconds(self.unread_s)}: nothing is judged; run paceline doctor"
+        return f"no stream worker has read for {seconds(self.unread_s)}, so there are no verdicts; run paceline doctor"
 
 
 def picture(model: Model, now_s: float, chosen: tuple[str, str] | None = None, only: str | None = None) -> Picture:

@@ -94,7 +94,7 @@ class Top(App[None]):
         for name in PANES:
             yield Static(classes="title", id=f"{name}-title")
             yield Pane(name)
-        yield Input(id="filter", placeholder="words to look for; Enter keeps them, Esc drops them")
+        yield Input(id="filter", placeholder="words to search for; Enter applies them, Esc clears them")
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -137,11 +137,13 @@ class Top(App[None]):
         said = ""
         if connection.state in ("lost", "refused", "failed"):
             cause = visible(connection.cause)
-            said = f"{connection.state} {age(picture.as_of_s, connection.since_s)}; what was known is below: {cause}"
+            said = (
+                f"{connection.state} {age(picture.as_of_s, connection.since_s)}; earlier data is shown below: {cause}"
+            )
         elif picture.trouble is not None:
             said = picture.trouble
         elif self._paused:
-            said = "paused; p goes on"
+            said = "paused; press p to continue"
         elif connection.state == "connecting":
             said = "connecting"
         banner = self.query_one("#banner", Static)

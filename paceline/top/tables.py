@@ -45,15 +45,15 @@ JOBS = (
     Column("job", 12),
     Column("ranks", right=True),
     Column("step", right=True),
-    Column("worst", right=True),
+    Column("slowest", right=True),
     Column("waiting", right=True),
     Column("lost", right=True),
-    Column("heard", right=True),
+    Column("updated", right=True),
 )
 RANKS = (
     Column("rank", right=True),
     Column("node", 10),
-    Column("own time", right=True),
+    Column("work time", right=True),
     Column("of median", right=True),
     Column("step", right=True),
     Column("cause", 14),
@@ -68,22 +68,22 @@ def tables(picture: Picture, words: str = "") -> list[Table]:
     job = "" if picture.job is None else f" of {_cell(picture.job)}"
     made = [
         _table("Jobs", JOBS, picture.jobs, lambda row: _job_cells(row, now_s), lambda row: repr(row.key), NO_JOB),
-        _table(f"Ranks{job}, the slowest first", RANKS, picture.ranks, _rank_cells, lambda row: str(row.rank), NO_RANK),
-        _table("Findings", FINDINGS, picture.findings, _finding_cells, lambda row: row.finding.id, "nothing found"),
+        _table(f"Ranks{job}, slowest first", RANKS, picture.ranks, _rank_cells, lambda row: str(row.rank), NO_RANK),
+        _table("Findings", FINDINGS, picture.findings, _finding_cells, lambda row: row.finding.id, "no findings"),
         _table(
             "Suggestions",
             SUGGESTIONS,
             picture.suggestions,
             _suggestion_cells,
             lambda row: row.suggestion.id,
-            "nothing to suggest",
+            "no suggestions",
         ),
     ]
     return [_filtered(table, words.lower()) for table in made] if words else made
 
 
-NO_JOB = "no training job has spoken yet; paceline run -- torchrun train.py"
-NO_RANK = "no window of a rank yet; paceline streams makes them"
+NO_JOB = "no job has reported yet; start one: paceline run -- torchrun train.py"
+NO_RANK = "no window of a rank yet; start a worker: paceline streams"
 
 
 def fit(table: Table, width: int | None) -> list[int]:
@@ -177,7 +177,7 @@ def _table(
 def _filtered(table: Table, words: str) -> Table:
     kept = [at for at, row in enumerate(table.rows) if any(words in cell.lower() for cell in row)]
     rows, keys = [table.rows[at] for at in kept], [table.keys[at] for at in kept]
-    empty = table.empty if not table.rows else f"none of {len(table.rows)} holds the words of the filter"
+    empty = table.empty if not table.rows else f"none of {len(table.rows)} matches the filter"
     return Table(table.name, table.columns, rows, keys, empty)
 
 

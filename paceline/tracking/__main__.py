@@ -33,7 +33,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--socket", required=True, type=Path, help="where rank 0 connects; its folder is ours alone")
     parser.add_argument("--track", action="append", default=[], metavar="TRACKER", help="as of paceline run")
     parser.add_argument("--events-fd", required=True, type=int, metavar="N", help="the sidecar's events come here")
-    parser.add_argument("--told", type=Path, metavar="FILE", help="what the analyzer tells")
+    parser.add_argument("--told", type=Path, metavar="FILE", help="what the analyzer reports")
     parser.add_argument("--record", default="", metavar="FILE", help="the recording, for the report at the end")
     parser.add_argument("--until-empty", action="store_true", help="end when the sidecar does")
     return parser.parse_args(argv)

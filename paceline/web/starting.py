@@ -42,7 +42,9 @@ def listen(address: str, port: int, logger: logging.Logger) -> socket.socket:
         listening.close()
         raise ServerError(f"cannot listen on {address}:{port}: {error}; choose another --port") from error
     if address not in hosts.LOOPBACK:
-        logger.warning("listening beyond this machine: whoever reaches %s may ask; changes want the token", address)
+        logger.warning(
+            "listening beyond this machine: anyone who can reach %s may read; changes need the token", address
+        )
     return listening
 
 

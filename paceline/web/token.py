@@ -20,7 +20,7 @@ LONG = 32
 #: What OpenAPI says of routes that want the token.
 GUARDED: dict[int | str, dict[str, Any]] = {
     401: {"model": Refusal, "description": "No token, or a wrong one."},
-    403: {"model": Refusal, "description": "The service was started without a token: nobody may change it."},
+    403: {"model": Refusal, "description": "The service was started without a token: it cannot be changed."},
     429: {"model": Refusal, "description": "Too many wrong tokens from this address; the text says how long to wait."},
 }
 
@@ -34,7 +34,7 @@ def guard(
 
     def allowed(request: Request, authorization: Annotated[str | None, Header()] = None) -> None:
         if not token:
-            raise RefusedError(403, "authorization", f"nobody may change it; start with {setting.name} set")
+            raise RefusedError(403, "authorization", f"it cannot be changed; start it with {setting.name} set")
         address, now_s = request.client.host if request.client else "", clock()
         with turn:
             if guessable and (wait_s := guesses.wait_s(address, now_s)):

@@ -103,7 +103,7 @@ def _named(case: Case) -> Verdict | None:
     how = f"; it ended with {_code(ended)}" if ended else ""
     return Verdict(
         kind="died",
-        cause=f"{several(naming)} lost the connection to rank {first}, which names nobody: it went first{how}",
+        cause=f"{several(naming)} lost the connection to rank {first}, which names no other rank: it ended first{how}",
         ranks=(first,),
         victims=_victims(case, {first}),
         line=case.line_of(first),

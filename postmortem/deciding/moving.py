@@ -53,7 +53,7 @@ def _of(case: Case, pairs: dict[int, tuple[Look, Look]], moving: set[int]) -> Ve
         others_line=case.line(others),
         operation=waits,
         sure="certain",
-        next="nothing yet: this is no hang; look again if it lasts",
+        next="nothing yet: this is no hang; check again if it continues",
         grounds=grounds(*pairs[rank]),
     )
 

@@ -127,7 +127,7 @@ def _late(case: Case, late: set[int], said_by: dict[int, Statement], group: str,
         cause += (
             f", and in the default group it is behind ({numbers[min(late & behind)]} against {max(numbers.values())})"
         )
-    cause += f": it has not issued {what}, or stands inside the library while issuing it"
+    cause += f": it has not issued {what}, or is inside the library while issuing it"
     if found.doing:
         cause = f"{found.doing} when the others' {what} timed out"
     sure: Sure = "likely" if alone else "unsure"
@@ -188,7 +188,7 @@ def _of_gloo(case: Case, waited: list[Failure]) -> Verdict | None:
     found = standing(case, min(silent))
     ended = [case.exit_of[rank] for rank in sorted(silent) if rank in case.exit_of]
     operation = next((one.frames and _operation(one) for one in waited), "") or "collective"
-    cause = f"{found.doing or f'{several(silent)} said nothing'} when the others' {operation} timed out" + (
+    cause = f"{found.doing or f'{several(silent)} reported nothing'} when the others' {operation} timed out" + (
         "; the launcher then ended it (SIGTERM)" if any(one.code == -15 for one in ended) else ""
     )
     return Verdict(

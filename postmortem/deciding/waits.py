@@ -97,9 +97,7 @@ def _inside(case: Case, waiting: Waiting) -> Verdict | None:
     }
     late = {rank for rank in waiting.calls if rank in inside}
     if late and len(late) * 2 < len(waiting.calls):
-        return _stuck(
-            case, waiting, late, f"{several(late)} stands inside the launch of {waiting.operation} {waiting.seq}"
-        )
+        return _stuck(case, waiting, late, f"{several(late)} is inside the launch of {waiting.operation} {waiting.seq}")
     slow = {rank for rank, call in waiting.calls.items() if not call.done}
     if any(call.done is None for call in waiting.calls.values()):
         return None

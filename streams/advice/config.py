@@ -130,7 +130,7 @@ CHANGEABLE: dict[str, Changeable] = {
     "calm_s": Changeable(10.0, 86_400.0, "seconds without a finding, where nothing else is measured"),
     "helped_ratio": Changeable(0.0, 1.0, "verified: better by this share"),
     "measured_s": Changeable(60.0, 3.2e7, "seconds after which what cannot be measured expires"),
-    "gpu_hour_price": Changeable(0.0, 1e6, "price of a GPU for an hour; 0: nothing is said of money"),
+    "gpu_hour_price": Changeable(0.0, 1e6, "price of a GPU for an hour; 0: no money is shown"),
 }
 
 

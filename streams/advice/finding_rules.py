@@ -132,7 +132,7 @@ def _gain(row: FindingRow, finding: Finding, facts: JobFacts, config: AdviceConf
     lost = 1.0 if row.loss == "standstill" else finding.cost.throughput_lost_ratio
     gpus = facts.world_size or max(finding.coverage.ranks_expected, finding.coverage.ranks_heard)
     if row.loss == "unmeasured" or not lost > 0.0 or gpus <= 0:
-        return Gain(basis="what it costs is not measured: it is a risk, or nobody told of steps")
+        return Gain(basis="cost not measured: it is a risk, or no steps were reported")
     lasted_s = finding.cost.lost_s / lost
     watched_s = max(facts.windows * 10.0, lasted_s, 1.0)
     return of_lost_time(lost, gpus, finding.confidence, lasted_s / watched_s, config)
@@ -226,7 +226,7 @@ def repeated(node: str, by_job: dict[str, Finding], jobs: Jobs, config: AdviceCo
     if len(findings) < config.repeated_jobs:
         return None
     worst = max(findings, key=lambda one: (one.cost.throughput_lost_ratio, one.id))
-    rule = f"in which it was a straggler by its own computing, throttling or link; told from {config.repeated_jobs}"
+    rule = f"in which it was a straggler by its own computing, throttling or link; reported from {config.repeated_jobs}"
     told = number("jobs", len(findings), "jobs", 1.0, rule)
     ratios = tuple(
         number(
@@ -248,7 +248,7 @@ def repeated(node: str, by_job: dict[str, Finding], jobs: Jobs, config: AdviceCo
         nodes=(node,),
         devices=tuple(dict.fromkeys(device for one in findings for device in one.devices))[:MOST_NAMED],
         title=f"Drain {_name(node)}: it was slow in {len(findings)} jobs",
-        reason=f"{_name(node)} held back {len(findings)} jobs, and their other nodes did not: that is the hardware.",
+        reason=f"{_name(node)} held back {len(findings)} jobs, their other nodes did not: the cause is the hardware.",
         evidence=(told, *ratios),
         gain=gain,
         lost_ratio=worst.cost.throughput_lost_ratio,

@@ -38,7 +38,7 @@ class FindingRow:
     manifest: str = ""
 
 
-#: What a script adds to be balanced: gradients stay those of equal shares, whoever takes how much.
+#: What a script adds to be balanced: gradients stay those of equal shares, for any split.
 BALANCE_LINES = """\
 # in the training script; docs/balancing.md says what is exact and what is not
 from paceline.balance import BalancedSampler, balance
@@ -49,7 +49,7 @@ balancer = balance(model, optimizer, sampler)  # once the model is wrapped in DD
 # in the loop, in place of loss.backward():
 balancer.backward(loss)
 """
-_RESTARTS = "the job starts again from its last checkpoint; what it did since then is done twice"
+_RESTARTS = "the job starts again from its last checkpoint; work since then is repeated"
 
 #: (kind, cause) -> row; a cause of "" stands for all that have no row of their own.
 FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
@@ -58,7 +58,8 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         "job",
         "Give {where} less work, or its work to another device",
         (
-            "Run the same step on that device alone: slow there too means the device, fast its code path or its data.",
+            "Run the same step alone on that device. Slow again: check the device. "
+            "Fast: check that rank's code path or data.",
             "Until then let ranks take as many samples as they are fast, measured as they go: a BalancedSampler, "
             "balance(model, optimizer, sampler), and balancer.backward(loss) in the script (docs/balancing.md).",
             "If other jobs are slow on that device, too, it is the hardware: test it (dcgmi diag -r 3).",
@@ -71,13 +72,13 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
     ("straggler", "throttling"): FindingRow(
         "fix_cooling",
         "node",
-        "Mend the cooling or power supply of {where}",
+        "Fix the cooling or power supply of {where}",
         (
             "Look at fans, air flow, dust and neighbours; of a power brake, at supplies and cables.",
-            "Until it is mended start the job without that node, or lower the power limit of that GPU.",
+            "Until it is fixed start the job without that node, or lower the power limit of that GPU.",
         ),
         "low",
-        "looking costs nothing; mending it takes the node out of service",
+        "checking costs nothing; a repair takes the node out of service",
         "gpu",
     ),
     ("straggler", POWER_CAP): FindingRow(
@@ -167,7 +168,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
             "No device is to blame: other nodes would be as slow.",
         ),
         "medium",
-        "checkpoints must be cut anew for the new stages",
+        "checkpoints must be split again for the new stages",
     ),
     ("data_imbalance", ""): FindingRow(
         "rebalance",
@@ -175,10 +176,10 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         "Give the ranks of {job} batches of equal length",
         (
             "Sort or bucket sequences by length, or fill batches up to a number of tokens instead of samples.",
-            "No device is to blame: who has the longest sequences differs from step to step.",
+            "No device is to blame: the rank with the longest sequences changes from step to step.",
         ),
         "low",
-        "batches of like length are less random: shuffle the buckets",
+        "batches of similar length are less random: shuffle the buckets",
     ),
     ("data_bound", ""): FindingRow(
         "feed_input",
@@ -205,9 +206,9 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
     ("hang", ""): FindingRow(
         "restart_job",
         "job",
-        "Look at {where}, which {job} waits for, and start it again",
+        "Check {where}, which {job} waits for, and restart the job",
         (
-            "Look where the missing processes stand (py-spy dump) and what their nodes' kernels say (dmesg).",
+            "Look at the stacks of the missing processes (py-spy dump) and at their nodes' kernel logs (dmesg).",
             "Start the job again from its last checkpoint; without that node if the node is at fault.",
         ),
         "medium",
@@ -218,9 +219,9 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
     ("node_silent", ""): FindingRow(
         "inspect_node",
         "node",
-        "See whether {nodes} is there: it tells nothing",
+        "Check {nodes}: it sends nothing",
         (
-            "See whether it answers, and whether `paceline run` or the collector lives there and reaches Kafka.",
+            "Check whether it answers, and whether `paceline run` or the collector runs there and reaches Kafka.",
             "If it is dead, drain it and start its jobs again without it.",
         ),
         commands="node",
@@ -229,7 +230,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
     ("below_rating", ""): FindingRow(
         "measure_node",
         "node",
-        "Find out why {nodes} lies under its rating",
+        "Find out why {nodes} is below its rated speed",
         (
             "A low gemm: clocks, power cap, cooling, and what else runs there (nvidia-smi -q -d PERFORMANCE,POWER).",
             "Low memory speed: of a GPU its memory clocks and errors; of a processor missing modules, NUMA settings.",
@@ -261,7 +262,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
     ("slowdown", "host_bound"): FindingRow(
         "tune_host",
         "job",
-        "Launch faster in {job}: its GPUs have come to wait for their hosts",
+        "Launch faster in {job}: its GPUs now wait for their hosts",
         (
             "Look at what changed at that step: logging, .item(), hooks, shapes that are compiled again.",
             "torch.compile or CUDA graphs launch less.",
@@ -270,7 +271,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
     ("slowdown", ""): FindingRow(
         "inspect_job",
         "job",
-        "See what changed in {job} when it turned slow as a whole",
+        "See what changed in {job} when all of it became slower",
         (
             "Compare a minute from before with one of now: paceline record, then paceline analyze --panel.",
             "Look for what all ranks share: the code's schedule, storage, the network, the power of the room.",
@@ -294,13 +295,13 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
     ("device_fault", "throttling"): FindingRow(
         "fix_cooling",
         "node",
-        "Mend the cooling or power supply of {where}",
+        "Fix the cooling or power supply of {where}",
         (
             "Look at fans, air flow, dust and neighbours; of a power brake, at supplies and cables.",
-            "Until it is mended start jobs without that node, or lower the power limit of that GPU.",
+            "Until it is fixed start jobs without that node, or lower the power limit of that GPU.",
         ),
         "low",
-        "looking costs nothing; mending it takes the node out of service",
+        "checking costs nothing; a repair takes the node out of service",
         "gpu",
         "unmeasured",
     ),
@@ -309,7 +310,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         "job",
         "Free the GPUs that {job} holds and does not use",
         (
-            "Ask whose they are whether they are still needed: a notebook, a server nobody asks, a job that ended.",
+            "Ask the owner whether they are still needed: a notebook, an unused server, a job that ended.",
             "End what holds them, or ask for fewer GPUs next time.",
         ),
         "medium",

@@ -46,8 +46,8 @@ def propose(forecast: Forecast, config: AdviceConfig) -> Proposal | None:
             f"{wait_s / 60:.0f} minutes after the newest value."
         ),
         evidence=(
-            number("free_now", median[0], "GPUs", None, f"told up to {config.free_now:g}"),
-            number("free_then", sure[first], "GPUs", None, f"told from {config.free_gpus:g}"),
+            number("free_now", median[0], "GPUs", None, f"reported up to {config.free_now:g}"),
+            number("free_then", sure[first], "GPUs", None, f"reported from {config.free_gpus:g}"),
             number("backtest", forecast.backtest.loss or 0.0, "GPUs", forecast.backtest.naive_loss, _RULE_BACKTEST),
         ),
         gain=Gain(basis="a job that starts then does not wait in the queue, or on half of its GPUs"),

@@ -33,9 +33,7 @@ def of_lost_time(lost_ratio: float, gpus: int, confidence: float, duty: float, c
     """
     if lost_ratio >= 1.0:
         a_day = gpus * HOURS_A_DAY
-        return _priced(
-            a_day, a_day * confidence * duty, a_day, config, f"{gpus} GPUs stand still, were it to last a day"
-        )
+        return _priced(a_day, a_day * confidence * duty, a_day, config, f"{gpus} GPUs wait, if it continues for a day")
     lost, sure, share = (min(max(value, 0.0), 1.0) for value in (lost_ratio, confidence, duty))
     a_day = lost * gpus * HOURS_A_DAY
     low, high = (min(max(lost * factor, 0.0), 1.0) for factor in (sure, 2.0 - sure))
@@ -44,8 +42,8 @@ def of_lost_time(lost_ratio: float, gpus: int, confidence: float, duty: float, c
         a_day * sure * share,
         min(a_day * (2.0 - sure), gpus * HOURS_A_DAY),
         config,
-        f"{lost:.1%} of the time of {gpus} GPUs is lost; the low end takes it to be there {share:.0%} of the time, "
-        f"as so far; the interval is as wide as the finding is unsure ({sure:.0%})",
+        f"{lost * 100:.3g} % of the time of {gpus} GPUs is lost now. The low estimate assumes "
+        f"that the problem exists {share * 100:.0f} % of the time, as so far. Confidence {sure * 100:.0f} %.",
         throughput=(_faster(lost), _faster(low), _faster(high)),
     )
 

@@ -16,8 +16,8 @@ _HEAD = """\
 # Suggestions: what to do about what was found
 
 Made from the tables in `streams/advice/` by `make docs`. A suggestion says what to do, for whom, what it rests on,
-what it should bring (with an interval), what may go wrong, how to do it (steps, and commands to copy), until when
-it holds, and what came of it. It travels on the topic `paceline.suggestion.v1` ([events.md](events.md)), key id,
+its expected gain (with an interval), its risk, how to do it (steps, and commands to copy), until when
+it is valid, and its outcome. It travels on the topic `paceline.suggestion.v1` ([events.md](events.md)), key id,
 compacted: a reader that keeps the newest revision of each id knows all.
 
 - `paceline analyze FILE --suggestions [--json]` prints those of a recording, by the same code as on the bus.
@@ -26,7 +26,7 @@ compacted: a reader that keeps the newest revision of each id knows all.
 - A healthy, well-used cluster gets none. Training that fills its GPUs is as it should be.
 - There is one of an action on a target at a time; more findings of the same add to it as a new revision.
 - Ids are the same in every replay of the same events: a function of cluster, action, target, what began it, and how
-  often it was told before.
+  often it was reported before.
 """
 _GAIN = """\
 ## What it should bring
@@ -49,23 +49,23 @@ _STATES = """\
 |---|---|---|
 """
 _SIGNALS = {
-    "tell": "told",
+    "tell": "reported",
     "accept": "somebody accepts",
     "dismiss": "somebody dismisses",
     "seen": "the data show that it was done",
     "helped": "measured: better",
     "not_helped": "measured: no better",
-    "late": "nobody decided, or nothing could be measured, in time",
-    "gone": "what it rests on is over, or something stronger speaks for it",
+    "late": "no decision or no measurement in time",
+    "gone": "what it rests on is over, or a stronger one replaces it",
 }
 _SEEN = """
 **Seen in the data** are: the finding recovers after somebody accepted; a new attempt of the job runs without the
 node (draining, moving, replacing), with a larger or smaller batch, with fewer ranks (consolidating, freeing), or at
 all (what else a job is asked for: the measurement decides); no job uses the node's GPUs for three minutes
-(draining); the job has fewer GPUs; an hour of its GPUs is on the other side of the bar; a balancer tells that slow
-ranks take less work (balancing), accepted or not.
+(draining); the job has fewer GPUs; an hour of its GPUs is on the other side of the threshold; a balancer reports that
+slow ranks take less work (balancing), accepted or not.
 
-**Before and after** stand in `effect`: the median step time of so many windows of ten seconds as `pace_windows`
+**Before and after** are in `effect`: the median step time of so many windows of ten seconds as `pace_windows`
 says, the first one after left out (samples a second, where the batch changed); how busy its GPUs are, over `use_s`;
 or, where neither is measured, whether a finding comes back within `calm_s`. Better by `helped_ratio` is *verified*.
 What was not dismissed may come again after `rest_s`; what was dismissed, has not helped or has expired after
@@ -74,9 +74,9 @@ What was not dismissed may come again after `rest_s`; what was dismissed, has no
 _LIMITS = """\
 ## What it cannot know
 
-- **Queues.** No scheduler is asked: nobody knows whether jobs wait. So `scale_out` is for jobs that serve somebody,
+- **Queues.** No scheduler is asked, so waiting jobs are not known. So `scale_out` is for jobs that serve somebody,
   and `start_later` says when GPUs come free, not who should start.
-- **What was done.** A finding that ends after somebody accepted counts as done, whoever did it. Before and after
+- **What was done.** A finding that ends after somebody accepted counts as done, by any person. Before and after
   are measured, not compared with a twin: what else changed at that time is in the number.
 - **Whose GPUs.** A window of a GPU names the job of the processes there. Where the collector cannot tell, hours of
   GPUs say nothing; and a job that names no attempt is one job, however often it starts.
@@ -84,7 +84,7 @@ _LIMITS = """\
   no `scale_out`, `larger_batch` or `mixed_precision`.
 - **Names.** A command is offered for names that hosts, pods and Slurm jobs have (letters, digits, `.`, `_`, `-`);
   for others there are the steps alone.
-- **Time.** Findings tell no time: theirs is that of the cluster, by the windows. Between topics and subjects no
+- **Time.** Findings hold no time: the cluster's is used, by the windows. Between topics and subjects no
   order is assumed; one that lies far behind the others (more than 15 minutes) looks as if it had left its GPUs, and
   is withdrawn.
 - **Sizes.** 1,000 cases, 2,000 jobs, 8,192 jobs on nodes, 10,000 findings and 4,096 slow nodes are remembered of a
@@ -99,8 +99,8 @@ def page() -> str:
     parts += [f"With `rebalance` of a straggler comes what its script adds:\n\n```python\n{BALANCE_LINES}```\n"]
     parts += ["## From an hour of GPUs, and from forecasts\n", _table(("action", "when", "does", "risk"), _hours())]
     parts += [_GAIN, _STATES + "".join(_transitions()) + _SEEN]
-    parts += ["## Contradictions\n", "The first stands for the others, which are held back or withdrawn.\n"]
-    parts += [_table(("stronger", "stands for", "about the same", "because"), _precedence())]
+    parts += ["## Contradictions\n", "The first replaces the others, which are held back or withdrawn.\n"]
+    parts += [_table(("stronger", "replaces", "about the same", "because"), _precedence())]
     parts += ["## Measured by\n", _table(("action", "before and after"), _measures())]
     parts += [
         "## Thresholds\n",

@@ -35,7 +35,7 @@ PRECEDENCE = (
     ),
     Precedence("scale_out", ("consolidate", "free_devices"), "job", "a job that is full needs all of its GPUs"),
     Precedence("consolidate", ("larger_batch", "mixed_precision"), "job", "fewer GPUs are fuller GPUs"),
-    Precedence("restart_job", ("inspect_job",), "job", "a job that stands is not slow"),
+    Precedence("restart_job", ("inspect_job",), "job", "a job that hangs is not slow"),
     *(
         Precedence(
             cause, ("inspect_job", "consolidate", "larger_batch"), "job", "what is known to hold it back comes first"

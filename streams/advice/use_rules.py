@@ -86,9 +86,9 @@ def _number(name: str, value: float, rule: str) -> Evidence:
 def _use(asked: Asked) -> list[Evidence]:
     hour, config = asked.hour, asked.config
     return [
-        _number("gpu_busy", hour.busy, f"mean over {hour.windows} GPU-minutes; told under {config.low_use:g}"),
+        _number("gpu_busy", hour.busy, f"mean over {hour.windows} GPU-minutes; reported under {config.low_use:g}"),
         _number(
-            "gpu_idle", hour.idle, f"share of minutes under {config.idle_ratio:g}; told from {config.idle_share:g}"
+            "gpu_idle", hour.idle, f"share of minutes under {config.idle_ratio:g}; reported from {config.idle_share:g}"
         ),
     ]
 
@@ -96,7 +96,9 @@ def _use(asked: Asked) -> list[Evidence]:
 def _full(asked: Asked) -> list[Evidence]:
     hour = asked.hour
     return [
-        _number("gpu_busy", hour.busy, f"mean over {hour.windows} GPU-minutes; told from {asked.config.full_use:g}"),
+        _number(
+            "gpu_busy", hour.busy, f"mean over {hour.windows} GPU-minutes; reported from {asked.config.full_use:g}"
+        ),
         _number("gpu_busy_low", hour.busy_low, "least mean of ten minutes"),
     ]
 
@@ -104,17 +106,19 @@ def _full(asked: Asked) -> list[Evidence]:
 def _room(asked: Asked) -> list[Evidence]:
     hour, config = asked.hour, asked.config
     numbers = [
-        _number("gpu_busy", hour.busy, f"mean over {hour.windows} GPU-minutes; told from {config.low_use:g} on"),
-        _number("memory", hour.memory_most or 0.0, f"most of any GPU; told under {config.batch_memory:g}"),
+        _number("gpu_busy", hour.busy, f"mean over {hour.windows} GPU-minutes; reported from {config.low_use:g} on"),
+        _number("memory", hour.memory_most or 0.0, f"most of any GPU; reported under {config.batch_memory:g}"),
     ]
-    return numbers + ([] if hour.sm is None else [_number("sm_active", hour.sm, f"told under {config.batch_use:g}")])
+    return numbers + (
+        [] if hour.sm is None else [_number("sm_active", hour.sm, f"reported under {config.batch_use:g}")]
+    )
 
 
 def _tensor(asked: Asked) -> list[Evidence]:
     hour, config = asked.hour, asked.config
     return [
-        _number("tensor_active", hour.tensor or 0.0, f"mean of the hour; told under {config.tensor_ratio:g}"),
-        _number("sm_active", hour.sm or 0.0, f"mean of the hour; told from {config.tensor_sm_ratio:g}"),
+        _number("tensor_active", hour.tensor or 0.0, f"mean of the hour; reported under {config.tensor_ratio:g}"),
+        _number("sm_active", hour.sm or 0.0, f"mean of the hour; reported from {config.tensor_sm_ratio:g}"),
     ]
 
 
@@ -132,7 +136,7 @@ def _freed(asked: Asked) -> Gain:
             max(1.0 - busy / config.aimed_use, 0.0) for busy in (hour.busy, hour.busy_high, hour.busy_low)
         )
     basis = (
-        f"{hour.gpus} GPUs are {hour.busy:.0%} busy; at {config.aimed_use:.0%} fewer are enough; the interval is of "
+        f"{hour.gpus} GPUs are {hour.busy:.0%} busy; at {config.aimed_use:.0%} fewer are enough; the interval is from "
         "the least and the most busy ten minutes of the hour"
     )
     return of_freed_gpus(freed, low, high, basis, config)
@@ -161,15 +165,13 @@ USE_RULES = (
     UseRule(
         "scale_out",
         _scales,
-        "Give {job} more GPUs: those that it has are full",
-        lambda asked: (
-            f"Its GPUs were {asked.hour.busy:.0%} busy over an hour, and it is {asked.kind}: who asks it waits."
-        ),
+        "Give {job} more GPUs: its GPUs are fully used",
+        lambda asked: f"Its GPUs were {asked.hour.busy:.0%} busy over an hour, and it is {asked.kind}: requests wait.",
         _spread,
         _full,
         (
             "Start another replica, or split the load over more GPUs.",
-            "Look at the queue of its requests first: full GPUs without a queue are as they should be.",
+            "Look at the queue of its requests first: fully used GPUs without a queue need nothing.",
         ),
         "low",
         "more GPUs cost more",

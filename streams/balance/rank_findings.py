@@ -261,19 +261,17 @@ def _share_said(episode: ShareEpisode, *, joined: bool) -> Said:
     since = f"from batch {episode.first_step}"
     if episode.subject == TOGETHER:
         summary = (
-            f"{who} are slower than their peers, and balanced: the slowest takes {seen.share} samples of a "
-            f"batch where its peers take {seen.peers:g}, {since} on. Their steps end with the others', so comparing "
-            "them does not name them; their nodes and devices are the place to look."
+            f"{who} are slow and get fewer samples (the slowest {seen.share} instead of {seen.peers:g}), {since} on, "
+            "so their steps no longer take longer. Check their nodes and devices."
         )
         over = f"{who} take as many samples as their peers again; they were slow {since} to {episode.last_step}."
     else:
         summary = (
-            f"{who} is slower than its peers, and balanced: it takes {seen.share} samples of a batch where "
-            f"they take {seen.peers:g}, {since} on. Its steps end with theirs, so comparing them does not name it; its "
-            "node and device are the place to look."
+            f"{who} is slow and gets fewer samples ({seen.share} instead of {seen.peers:g}), {since} on, so its steps "
+            "no longer take longer. Check its node and device."
         )
         over = f"{who} takes as many samples as its peers again; it was slow {since} to {episode.last_step}."
-    rule = f"samples of a batch, by what the balancer measured; told from {LESS:.0%} less than the median of the others"
+    rule = f"samples of a batch, by the balancer; reported from {LESS:.0%} less than the median of the others"
     told = [number("share", seen.share, "samples", seen.peers, rule)]
     over = _JOINED.format(who) if joined and episode.subject != TOGETHER else over
     return Said(_subject("balanced_straggler", episode), told, summary, over=over, severity="info")

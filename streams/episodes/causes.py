@@ -88,7 +88,7 @@ CAUSES: dict[Cause, CauseRow] = {
         words="ranks that are set up differently",
     ),
     "unknown": CauseRow(
-        words="a cause that these timings do not tell",
+        words="not visible in these timings",
     ),
 }
 #: The share of an excess that what stands behind computing must explain: more than a cause seen directly, for all the
@@ -128,7 +128,7 @@ def judge(parts: Mapping[str, float], has_loader: bool, least_share: float, name
         share = min(sum(max(parts.get(name, 0.0), 0.0) for name in row.speaking(has_loader)) / whole, 1.0)
         if share >= least_share:
             return _behind(Verdict(cause, share, cleared), parts, whole, named)
-        cleared.append(f"{cause.replace('_', ' ')}: {share:.0%} of the excess")
+        cleared.append(f"{cause.replace('_', ' ')}: {share:.0%} of the extra time")
     return _behind(Verdict("unknown", 0.0, cleared), parts, whole, named)
 
 
@@ -140,8 +140,10 @@ def _behind(verdict: Verdict, parts: Mapping[str, float], whole: float, named: C
             continue
         share = min(max(told, 0.0) / whole, 1.0)
         if share < (_STILL_BEHIND if cause == named else _BEHIND):
-            return verdict._replace(cleared=[*verdict.cleared, f"{cause.replace('_', ' ')}: {share:.0%} of the excess"])
-        cleared = [*verdict.cleared, f"worker compute: in {share:.0%} of the excess the device had nothing to do"]
+            return verdict._replace(
+                cleared=[*verdict.cleared, f"{cause.replace('_', ' ')}: {share:.0%} of the extra time"]
+            )
+        cleared = [*verdict.cleared, f"worker compute: in {share:.0%} of the extra time the device had nothing to do"]
         return Verdict(cause, share, cleared) if verdict.cause in COMPUTING else verdict._replace(cleared=cleared)
     return verdict
 

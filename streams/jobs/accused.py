@@ -94,7 +94,7 @@ class AccusedUnit(NamedTuple):
 def spoken_for(who: Accused, within: tuple[str, str], episode: Episode[Any, Any]) -> str:
     """What is said of one whose episode ends because the unit ``within``, kind and name, is late as a whole."""
     since = f"it was slow from step {episode.first_step}"
-    return f"{who.words()} is late with most of {' '.join(within)}, whose own finding tells of it now; {since}."
+    return f"{who.words()} is late with most of {' '.join(within)}, whose own finding reports it now; {since}."
 
 
 def back_among_peers(rank: Accused, episode: Episode[Any, Any]) -> str:

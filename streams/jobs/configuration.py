@@ -27,13 +27,13 @@ _SURE = 0.99
 #: What all ranks of a job should say alike, and why; a variable of NCCL's too, but for those of ``_OF_A_NODE``.
 COMPARED: dict[str, str] = {
     "nccl_version": "ranks of different versions may not understand each other, and choose different algorithms",
-    "pytorch_version": "another PyTorch computes by other kernels, at other speeds, and may exchange other things",
-    "cuda_version": "another CUDA brings other libraries, which choose other kernels",
-    "driver_version": "another driver is another set of features, and seldom meant",
-    "cuda_driver": "another driver is another set of features, and seldom meant",
-    "network": "the slowest network is everyone's: a rank that fell back to sockets holds all up",
+    "pytorch_version": "another PyTorch uses other kernels at other speeds, and may communicate differently",
+    "cuda_version": "another CUDA has other libraries, which choose other kernels",
+    "driver_version": "another driver has other features; a difference is rarely intended",
+    "cuda_driver": "another driver has other features; a difference is rarely intended",
+    "network": "all ranks run at the speed of the slowest network: one that fell back to sockets slows all",
     "net_plugin": "a node without the plugin of its peers uses NCCL's own network",
-    "transport_between": "the same, as the connections say it",
+    "transport_between": "the same, from the connections",
     "channels": "a collective has as many channels as its rank with the fewest",
 }
 _VARIABLE = "NCCL_"
@@ -175,10 +175,10 @@ def said(episode: ConfigurationEpisode, places: dict[int, tuple[str, str]]) -> S
         "Ranks are set up differently: "
         + "; ".join(_sentence(odd, places) for odd in seen.odd[:_MOST_TOLD])
         + (f"; and {more} more facts" if more > 0 else "")
-        + ". Set the same versions and variables on every node, and start the job again; no device is to blame."
+        + ". Set the same versions and variables on every node, and restart the job; no device is to blame."
     )
     cleared = ("every device: ranks are set up differently, which is no fault of the hardware",)
-    over = "All ranks tell the same versions, transports and variables again."
+    over = "All ranks report the same versions, transports and variables again."
     return Said(subject, evidence, summary, cleared, over=over, severity="warning", confidence=_SURE)
 
 

@@ -139,7 +139,7 @@ class Phases:
             self.silence.count_step()
             self.coverage.count_step(step.left_out)
             # The probe was off, or messages were lost: the steps around are judged as if they were neighbours.
-            self.coverage.note("steps that no rank told", step.skipped)
+            self.coverage.note("steps that no rank reported", step.skipped)
             if step.step < self.config.warmup_steps:
                 continue
             self.conditions.ends_s = step.ends_s
@@ -310,7 +310,7 @@ class JobDiagnosis:
             return []
         self.called_short = True
         looks, warm_up = config.straggler.confirm_ticks, config.warmup_steps
-        needed = f"{looks} looks of a step and {config.tick_s:g} s at least, after {warm_up} steps of warm-up"
+        needed = f"{warm_up} warm-up steps and then {looks} measurements of at least {config.tick_s:g} s"
         told = short_run_evidence.said(self.short, self.phases.cohorts.peers, needed)
         coverage = (self.phases if self.short.steps.any() else self.collectives).coverage.counts()
         return [finding(short_run_evidence.episode(self.short), told, job, coverage)]

@@ -244,21 +244,21 @@ def said(episode: NodeSilenceEpisode) -> Said:
     seen, node = episode.measured, episode.subject
     who = f"Node {node}" + (f" (ranks {ranges(seen.ranks)})" if seen.ranks else "")
     since = f", since step {episode.first_step}" if episode.first_step >= 0 else ""
-    rule = "by how far its peers have moved on, each on its own clock, since it was last heard; without a goodbye"
+    rule = "how far its peers have advanced, by their own clocks, since its last message; no end was reported"
     evidence = [
         number("silent", seen.silent_s, "s", 0.0, rule),
-        number("peers_steps", seen.peers_steps, "steps", None, "that its peers have closed since its last one"),
-        number("nodes_speaking", seen.speaking, "nodes", seen.living, "of those that have not said goodbye"),
+        number("peers_steps", seen.peers_steps, "steps", None, "completed by its peers since its last step"),
+        number("nodes_speaking", seen.speaking, "nodes", seen.living, "of those whose end was not reported"),
     ]
     trains_on = seen.peers_steps >= _TRAINS_ON
     meanwhile = (
-        f"Its peers have closed {seen.peers_steps} steps meanwhile, so its ranks seem to train on: "
-        "look at `paceline run` on that node, and at its way to Kafka."
+        f"Its peers have completed {seen.peers_steps} steps since, so its ranks probably still train: "
+        "check `paceline run` on that node and its connection to Kafka."
         if trains_on
-        else "Its peers wait: look at that node (power, network, dmesg)."
+        else "Its peers wait: check that node (power, network, dmesg)."
     )
-    summary = f"{who} has told nothing for {seen.silent_s:.0f} s of its peers' time{since}. {meanwhile}"
-    over = f"{who} is heard again, or has said goodbye, after {seen.silent_s:.0f} s of its peers' time or more{since}."
+    summary = f"{who} has sent nothing for {seen.silent_s:.0f} s by its peers' clocks{since}. {meanwhile}"
+    over = f"{who} reports again, or has ended, after at least {seen.silent_s:.0f} s by its peers' clocks{since}."
     name = f"node {node}" + (f" time {seen.times}" if seen.times > 1 else "")
     subject = Subject("node_silent", name, ranks=seen.ranks, nodes=(node,))
     return Said(subject, evidence, summary, over=over, severity=None if trains_on else "critical")

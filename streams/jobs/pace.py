@@ -218,7 +218,7 @@ def said(episode: PaceEpisode, config: PaceConfig) -> Said:
     """What is said of a job that has turned slow as a whole."""
     seen = episode.measured
     rule = (
-        f"median of {config.ticks} looks, longest own work plus shortest wait; reported from "
+        f"median of {config.ticks} measurements, longest own work plus shortest wait; reported from "
         f"{config.least_slowdown:.0%} and {config.sigmas:g} times the noise"
     )
     evidence = [
@@ -229,8 +229,8 @@ def said(episode: PaceEpisode, config: PaceConfig) -> Said:
         waits = "time in which its device waited for its host, median rank; the cause from 80 % of the slowdown on"
         evidence.append(number("grown_host_bound", seen.host_bound_s, "s/step", None, waits))
     summary = (
-        f"The job has turned slow as a whole at step {episode.first_step}: {seen.pace_s * _MILLI:.0f} ms a step "
-        f"instead of {seen.usual_s * _MILLI:.0f} ms, most of it in {seen.grown_op}. No rank stands out."
+        f"The whole job became slower at step {episode.first_step}: {seen.pace_s * _MILLI:.0f} ms a step "
+        f"instead of {seen.usual_s * _MILLI:.0f} ms, mostly in {seen.grown_op}. No single rank is to blame."
     )
     return Said(Subject("slowdown", "job"), evidence, summary, ("every rank: none is behind another",))
 

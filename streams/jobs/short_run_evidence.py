@@ -21,7 +21,7 @@ from .short_run import APART_S, Last, RankTimes, ShortRun
 #: A job has one beginning.
 _JOB = "short run"
 #: What is the matter with a run of one rank, however long.
-ALONE = "there is nobody to compare it with"
+ALONE = "there is no other rank to compare it with"
 #: Ranks whose numbers are told: those that stand out first.
 MOST_TOLD = 32
 _NAMED = 3
@@ -65,9 +65,9 @@ def said(run: ShortRun, peers: Callable[[Array], Array], needed: str) -> Said:
     heard_of[run.apart()] = True
     steps, heard = int(run.steps.max(initial=0)), int(heard_of.sum())
     steps = steps or max((told.steps for told in run.breakdowns.values()), default=0)
-    told = f"{steps} steps of {heard} ranks" if steps else f"{run.calls_heard} calls of collectives and no steps"
+    told = f"{steps} steps of {heard} ranks" if steps else f"{run.calls_heard} calls of collectives, no steps"
     odd = [*_last_most(last), *_longest("computed", times.compute, typical.compute, times.span), *_idle(times, typical)]
-    words = "; ".join(odd) or "no rank stands out"
+    words = "; ".join(odd) or "no rank differs from its peers"
     if run.apart():
         words += f"; rank {ranges(run.apart())} is not compared: kernels are missing from its trace"
     evidence = [
@@ -77,7 +77,7 @@ def said(run: ShortRun, peers: Callable[[Array], Array], needed: str) -> Said:
     summary = (
         f"One rank, {steps} {'step' if steps == 1 else 'steps'}: {ALONE}."
         if heard == 1 and steps
-        else f"Not enough to judge: {told} were heard, and a verdict takes {needed}. Unconfirmed: {words}."
+        else f"Too short to judge: a verdict needs {needed}. Received: {told}. Unconfirmed: {words}."
     )
     cleared = ("every rank and device: nothing here is a verdict",)
     return Said(Subject("insufficient_data", _JOB), evidence, summary, cleared, severity="info", confidence=_SURE)

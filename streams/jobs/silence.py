@@ -55,10 +55,10 @@ class Silence:
 def said(coverage: Coverage) -> Said:
     """What is said of a job that is heard in part."""
     missing = coverage.ranks_expected - coverage.ranks_heard
-    evidence = [number("ranks_heard", coverage.ranks_heard, "ranks", coverage.ranks_expected, "heard of expected")]
+    evidence = [number("ranks_heard", coverage.ranks_heard, "ranks", coverage.ranks_expected, "reported, of expected")]
     summary = (
-        f"{missing} of {coverage.ranks_expected} ranks have never been heard: verdicts cover the others alone. "
-        "See that every node runs `paceline run` and reaches the same Kafka."
+        f"{missing} of {coverage.ranks_expected} ranks have not reported: verdicts cover only the others. "
+        "Check that every node runs `paceline run` and reaches the same Kafka."
     )
-    over = f"All {coverage.ranks_expected} ranks have been heard: verdicts cover the whole job."
+    over = f"All {coverage.ranks_expected} ranks have reported: verdicts cover the whole job."
     return Said(Subject("insufficient_data", "ranks"), evidence, summary, over=over)

@@ -105,7 +105,7 @@ def _members(seen: StragglerEvidence) -> list[Evidence]:
 
 
 def _rule(seen: StragglerEvidence, tick_s: float) -> str:
-    return f"median of {seen.ticks} looks of at least {tick_s:g} s; {seen.margin:.1f} times the bar"
+    return f"median of {seen.ticks} measurements of at least {tick_s:g} s; {seen.margin:.1f} times the threshold"
 
 
 def _times(seen: StragglerEvidence, config: StragglerConfig, tick_s: float) -> list[Evidence]:
@@ -130,7 +130,7 @@ def _conditions(seen: ConditionsSeen | None) -> list[Evidence]:
     if seen is None:
         return []
     throttled = f"{throttle.in_words(seen.own.mask)}: share of the samples with a reason that slows the clock (NVML)"
-    stalled = "share of time in which something stood still for memory (PSI)"
+    stalled = "share of time in which a process waited for memory (PSI)"
     own, peers = seen.own, seen.peers
     rows = (
         ("throttled_share", own.throttled, peers.throttled, "ratio", throttled),
@@ -163,4 +163,4 @@ def _host_did(seen: StragglerEvidence) -> str:
     excess = max(seen.own_s - seen.peers_s, 0.0)
     parts = {words: seen.parts_s.get(name, 0.0) for name, words in _HOST_WORK.items()}
     told = [f"{words} +{value * _MILLI:.3g} ms" for words, value in parts.items() if value > _HOST_LEAST * excess]
-    return ", ".join(told) or "nothing else stands out: Python between the launches"
+    return ", ".join(told) or "no other cause was found: Python between the launches"

@@ -324,7 +324,7 @@ def _widened(values: Array, ranks: int) -> Array:
 def said(episode: TrafficEpisode, config: TrafficConfig) -> Said:
     """What is said of a job all of whose ranks stand in transfers."""
     seen = episode.measured
-    rule = f"the rank that waits least decides: it waits for nobody; reported from {config.least_share:.0%}"
+    rule = f"by the rank that waits least, which waits for no other rank; reported from {config.least_share:.0%}"
     evidence = [
         number("least_wait_share", seen.least_share, "ratio", None, rule),
         number("wait_share", seen.share, "ratio", None, "median rank's share of the time in collectives"),
@@ -338,7 +338,7 @@ def said(episode: TrafficEpisode, config: TrafficConfig) -> Said:
         beside = f" of {rated / 1e9:.2f} rated" if rated else ""
         fast.append(f"{speed.operation} of {size}: {speed.bytes_per_s / 1e9:.2f} GB/s{beside}")
     summary = (
-        f"Every rank stands in transfers for {seen.least_share:.0%} or more of the time, since step "
+        f"Every rank spends {seen.least_share:.0%} or more of the time in transfers, since step "
         f"{episode.first_step}: the job is bound by its communication"
         + (f" ({'; '.join(fast[:2])})" if fast else "")
         + (_LINKS_SLOW if episode.cause == "link" else _MUCH_TO_MOVE)

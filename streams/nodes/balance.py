@@ -82,7 +82,7 @@ def _fact(means: dict[str, float], low: str, high: str, config: NodeConfig) -> F
         value=means[low],
         unit="ratio",
         peers=means[high],
-        rule=f"least and most busy GPU of the job here, means of {config.apart_window_s:g} s; told from "
+        rule=f"least and most busy GPU of the job here, means of {config.apart_window_s:g} s; reported from "
         f"{config.apart_ratio:.0%} apart (dcgm-exporter guides: GPUs of one job within 5 %)",
         says=f"{low} is busy {means[low]:.0%} of the time and {high} {means[high]:.0%}",
         advice="give each rank the same work: batch size, sequence lengths, pipeline cut",

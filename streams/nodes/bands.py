@@ -70,7 +70,7 @@ TEMPERATURE = (
     Band(70.0, "cool", "good"),
     Band(85.0, "normal", "good"),
     Band(95.0, "warm", "watch", "look at fans, air flow and neighbours"),
-    Band(INF, "hot", "critical", "throttle reasons are the proof that it costs speed; mend the cooling"),
+    Band(INF, "hot", "critical", "throttle reasons are the proof that it costs speed; fix the cooling"),
 )
 PCIE = (
     Band(0.50, "room left", "good"),

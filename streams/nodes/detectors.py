@@ -43,7 +43,7 @@ def throttling(tally: Tally, rated: Rated, config: NodeConfig) -> Look:
             value=share,
             unit="ratio",
             peers=0.0,
-            rule=f"share of samples with a slowdown of hardware or heat; told from {config.throttled_share:g} "
+            rule=f"share of samples with a slowdown of hardware or heat; reported from {config.throttled_share:g} "
             "(NVML's clock-event reasons)",
             says=f"{why} in {share:.0%} of the samples",
             advice="check fans, air flow, power supplies and cables of that node",

@@ -88,7 +88,7 @@ class GpuDiagnosis:
     def pass_on(self, at_s: float, before: Tenant, tenant: Tenant) -> list[NodeEpisode]:
         """Another job, or none, has the GPU now: what was said of the first ends; a fault stays and is told again."""
         told: list[NodeEpisode | None] = []
-        why = f"{before.job or 'nobody'} no longer has it"
+        why = f"{before.job or 'no job'} no longer has it"
         self.trend = MemoryTrend(self.config.memory_rise, self.config.gap_s)  # Another job's memory is another trend.
         for watched in (self.throttling, self.link, self.replaying, self.damaged, self.idle, self.memory):
             told.append(self.episodes.end(watched, at_s, why))

@@ -44,7 +44,7 @@ RELATIONS = (
         "throttling risk",
         (("utilization_ratio", ">=", 0.70), ("temperature_celsius", ">=", 85.0)),
         "watch",
-        "mend the cooling before throttle reasons appear",
+        "fix the cooling before throttle reasons appear",
     ),
     Relation(
         "input-bound",

@@ -24,13 +24,13 @@ by `make docs`. Names, ids and units are those of NVIDIA's field headers (DCGM 4
 default-counters.csv (May 2026). Many guides repeat wrong ones: `reading(name, value)` and `assess(sample)` in
 `streams/nodes/rules.py` accept them and put them right.
 
-- Paceline measures GPUs by NVML or AMD SMI, or reads what a dcgm-exporter tells of them (`paceline collect --dcgm URL`,
-  `paceline import dcgm`): the same facts, the same samples. *Fed by* says of each rule what feeds it, where the
-  exporter is told to export it. AMD's GPUs are measured by AMD SMI into the same columns, where it tells them
-  ([collectors.md](collectors.md)); XGMI stands where NVLink does.
+- Paceline measures GPUs by NVML or AMD SMI, or reads them from a dcgm-exporter (`paceline collect --dcgm URL`,
+  `paceline import dcgm`): the same facts, the same samples. *Fed by* names the source of each rule, if the
+  exporter exports it. AMD's GPUs are measured by AMD SMI into the same columns, where it reports them
+  ([collectors.md](collectors.md)); XGMI takes NVLink's place.
 - A metric that is not exported is *not measured*: it has no reading, and it is never taken for 0.
 - Blanks are dropped: DCGM's begin at {FP64_BLANK:.0f} for fractions and at 0x7ffffffffffffff0 for whole numbers.
-- The table reads a number. Findings take more: how long it lasts, who uses the GPU, and what it was before
+- The table reads a number. Findings need more: its duration, the job on the GPU, and earlier values
   ([findings.md](findings.md)).
 """
 
@@ -47,10 +47,10 @@ def page(sources: Mapping[str, str]) -> str:
     parts += ["## Readings\n", _table(("number", "range", "reading", "advice", "fed by"), _bands(sources))]
     parts += ["Made of several metrics:\n", _table(("number", "is", "notes"), _quotients())]
     parts += ["## Relations\n", _table(("reading", "holds where", "advice", "fed by"), _relations(sources))]
-    parts += ["## Where a healthy job lies\n", _table(("job", "number", "from", "to", "fed by"), _profiles(sources))]
+    parts += ["## Ranges of healthy jobs\n", _table(("job", "number", "from", "to", "fed by"), _profiles(sources))]
     parts += ["For who asks `against(job, sample)` in `streams/nodes/rules.py`; no finding rests on these ranges.\n"]
     parts += [f"The GPUs of one job should be busy within {MULTI_GPU_APART:.0%} of each other.\n"]
-    parts += ["## XIDs\n", _table(("XID", "speaks of", "by itself", "meaning", "what to do"), _xids())]
+    parts += ["## XIDs\n", _table(("XID", "part", "by itself", "meaning", "what to do"), _xids())]
     silent = ", ".join(str(code) for code in sorted(SILENT) if code)
     parts += [f"Silent, because they only accompany others or are tests: {silent}.\n"]
     parts += [
@@ -108,14 +108,14 @@ def fed_by(names: Iterable[str], sources: Mapping[str, str]) -> str:
     """What feeds a rule over the numbers ``names``: every column that they are made of must be filled.
 
     >>> fed_by(["power_ratio"], {"power_w": "a", "power_limit_w": "a"}), fed_by(["sm_occupancy_ratio"], {})
-    ('a', 'nothing: no source tells `sm_occupancy_ratio`')
+    ('a', 'nothing: no source reports `sm_occupancy_ratio`')
     """
     made_of = {quotient.name: quotient.columns for quotient in QUOTIENTS}
     columns = [column for name in names for column in made_of.get(name, (name,))]
     missing = [column for column in columns if column not in sources]
     if not missing:
         return " and ".join(dict.fromkeys(sources[column] for column in columns))
-    return f"nothing: no source tells {', '.join(f'`{column}`' for column in missing)}"
+    return f"nothing: no source reports {', '.join(f'`{column}`' for column in missing)}"
 
 
 def _quotients() -> Iterable[tuple[object, ...]]:
@@ -159,7 +159,7 @@ def _findings() -> Iterable[tuple[object, ...]]:
         "device_fault",
         "an XID; memory errors that rise, pages retired, rows remapped; a replay or recovery of an NVLink; a GPU "
         "that is lost",
-        (f"at once; over after {config.fault_calm_s / 60:g} min of answers without another sign"),
+        (f"immediately; over after {config.fault_calm_s / 60:g} min of answers without another sign"),
     )
     for kind, when, lasting in rows:
         yield kind, when, f"{lasting.suspect_s:g} s, {lasting.confirm_s:g} s, {lasting.recover_s:g} s"

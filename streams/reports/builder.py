@@ -107,7 +107,7 @@ class ReportBuilder:
         """What it all amounts to; ``notes`` say what the source itself knows to be missing."""
         jobs = sorted((book.report() for book in self.jobs.values()), key=_order)
         nodes = {node for one in jobs for node in one.nodes} if self.job is not None else None
-        left_out = self.left_out | ({"jobs told in a line": len(jobs) - MOST_TOLD} if len(jobs) > MOST_TOLD else {})
+        left_out = self.left_out | ({"jobs shown in one line": len(jobs) - MOST_TOLD} if len(jobs) > MOST_TOLD else {})
         findings = [one for one in self.node_findings.values() if nodes is None or nodes & set(one.nodes)]
         return Report(
             title=self.title,

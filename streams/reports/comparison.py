@@ -136,7 +136,7 @@ def _samples(first: Run, second: Run) -> tuple[tuple[int, int], list[str]]:
             f"the first run has {ranks[0]} ranks and the second {ranks[1]}, and not all tell their batch size: a step "
             "of one is not the work of the other's; PyTorch's DataLoader tells it by itself where it makes batches"
         )
-    return (1, 1), ["batch sizes were not told by all ranks: they are taken to be the same"]
+    return (1, 1), ["not all ranks reported batch sizes: they are assumed equal"]
 
 
 def _rows(stretches: tuple[list[Stretch], list[Stretch]], samples: tuple[int, int], step: Row, seed: int) -> list[Row]:

@@ -60,7 +60,7 @@ def of_nodes(book: EnergyBook, tariff: Tariff, told: Collection[tuple[str, str]]
     idle_j, host_j, gap_j = (
         sum(getattr(node, name) for node in book.nodes.values()) for name in ("idle_gpu_j", "idle_host_j", "gap_j")
     )
-    nobodys = [(idle_j, "of GPUs"), (host_j, "of processors and memory"), (gap_j, "while nobody sampled")]
+    nobodys = [(idle_j, "of GPUs"), (host_j, "of processors and memory"), (gap_j, "without samples")]
     parts = ", ".join(f"{kwh_in_words(joules)} {what}" for joules, what in nobodys if joules > 0)
     if parts:
         lines.append("; ".join([f"no job's: {parts}", *costs(idle_j + host_j + gap_j, tariff)]))

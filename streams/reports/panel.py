@@ -30,7 +30,7 @@ def panel(summary: Summary, book: EnergyBook | None = None, tariff: Tariff | Non
     book, tariff = book or EnergyBook(), tariff or Tariff()
     nodes = _nodes(summary, book, tariff)
     if not summary.jobs and not nodes:
-        return "paceline: nothing was heard of any job; was a torch.distributed job or an optimizer step run?"
+        return "paceline: no job reported anything; did a torch.distributed job or an optimizer step run?"
     # A job's account is of all its attempts: the last of them tells it.
     last = {(job.cluster, job.job): key for key, job in summary.jobs.items()}
     lines = []
@@ -94,12 +94,12 @@ def _job(job: JobSummary, energy_rows: list[str]) -> list[str]:
     if len(ranks_named) > _SHOWN or len(wholes) > _SHOWN:
         more = max(len(ranks_named) - _SHOWN, 0) + max(len(wholes) - _SHOWN, 0)
         body.append(_row("", f"and {more} more: paceline analyze RECORDING --json"))
-    return [head, *body, *_time(job), *energy_rows, *_probe(job), _heard(job)]
+    return [head, *body, *_time(job), *energy_rows, *_probe(job), _coverage(job)]
 
 
 def _finding(finding: Finding) -> list[str]:
     unit = unit_of(finding)
-    who = f"rank {finding.ranks[0]}" if finding.ranks else "nobody"
+    who = f"rank {finding.ranks[0]}" if finding.ranks else "no rank"
     if len(finding.ranks) > 1:
         count = next((int(one.value) for one in finding.evidence if one.name == ALIKE), len(finding.ranks))
         who = f"{count} ranks ({ranges(finding.ranks[:count])})"
@@ -124,7 +124,7 @@ def _finding(finding: Finding) -> list[str]:
         _row(
             "Cost",
             f"{cost.lost_s:.1f} s lost{_each(finding)}, {cost.throughput_lost_ratio:.0%} of the throughput "
-            f"while it lasted, {cost.gpu_hours:.4f} device-hours",
+            f"in that time, {cost.gpu_hours:.4f} device-hours",
         )
     )
     return lines
@@ -173,11 +173,11 @@ def _nobody(job: JobSummary) -> list[str]:
     own = _own_s(job)
     if job.probed and _apart(job):
         told = "no collective of torch.distributed was seen, so ranks do not wait for each other"
-        return [_row("Verdict", f"nobody can be held back: {told}"), *_slowest(own)]
+        return [_row("Verdict", f"no rank can be held back: {told}"), *_slowest(own)]
     if _silent(job):
-        told = f"no communication is recognised in {len(own)} ranks, so waiting for others counts as work"
+        told = f"no communication is recognised in {len(own)} ranks, so time spent waiting counts as work"
         return [_row("Verdict", f"not enough to judge: {told}, and no rank can be named or cleared")]
-    lines = [_row("Verdict", f"nobody holds this job back: {len(own) or len(job.nodes)} ranks compared")]
+    lines = [_row("Verdict", f"no rank holds this job back: {len(own) or len(job.nodes)} ranks compared")]
     return lines + _slowest(own)
 
 
@@ -199,9 +199,9 @@ def _apart(job: JobSummary) -> bool:
 def _too_little(job: JobSummary) -> str | None:
     """What a verdict would need more of."""
     if not job.nodes:
-        return "no rank was heard"
+        return "no rank reported"
     if not job.steps and not job.collectives:
-        return "no steps and no collectives were heard"
+        return "no steps and no collectives were received"
     return None
 
 
@@ -272,7 +272,7 @@ def _unmeasured(cost: ProbeCost, usual_s: float) -> str:
     if usual_s < _LEAST_STEP_S:
         return f"steps of less than {_ms(_LEAST_STEP_S)} are too short for its windows"
     return (
-        f"{cost.pairs} pairs of windows are long enough, an interval takes {LEAST_PAIRS} "
+        f"{cost.pairs} pairs of windows are long enough, {LEAST_PAIRS} are needed "
         f"({cost.short_pairs} were too short)" + (_needs(cost, "about") or "; let it run for longer")
     )
 
@@ -282,7 +282,7 @@ def _needs(cost: ProbeCost, how: str) -> str:
     return f"; that takes a run of {how} {cost.needed_steps:,} steps" if cost.needed_steps else ""
 
 
-def _heard(job: JobSummary) -> str:
+def _coverage(job: JobSummary) -> str:
     coverage = job.coverage.counts()
     expected = max(coverage.ranks_expected, job.world_size or 0)
     heard = max(coverage.ranks_heard, len(job.nodes))
@@ -291,7 +291,7 @@ def _heard(job: JobSummary) -> str:
     off_steps = max((cost.off_steps for cost in job.probe_costs.values()), default=0)
     off = f"; the probe was off in {off_steps} steps" if off_steps else ""
     missing = f"{coverage.events_missing} messages missing"
-    return _row("Heard", f"{heard} of {expected or heard} ranks, {missing}{off}{notes}")
+    return _row("Coverage", f"{heard} of {expected or heard} ranks, {missing}{off}{notes}")
 
 
 def _row(title: str, text: str) -> str:

@@ -165,7 +165,7 @@ def test_a_node_that_kubernetes_does_not_know_is_told_once(running: World) -> No
     made = running.annotator().list().hear(node_described("gpu-box.example"), *all_events()).turns(20)
     lines = [line for line in running.said if "gpu-box.example" in line]
     assert lines == [
-        "no node of Kubernetes is called gpu-box.example; mend: set PACELINE_NODE of its collector to the node's name"
+        "no node of Kubernetes is called gpu-box.example; fix: set PACELINE_NODE of its collector to the node's name"
     ]
     assert made.parts.annotating.plan.objects["node"] == 1
 

@@ -83,7 +83,7 @@ def test_a_missing_right_is_told_once_with_its_mend(told: World) -> None:
     assert "inventory" in told.api.annotations("Node", "node-1")
     lines = [line for line in told.said if "may not patch pods" in line]
     assert len(lines) == 1
-    assert 'mend: add {apiGroups: [""], resources: ["pods"], verbs: ["patch"]}' in lines[0]
+    assert 'fix: add {apiGroups: [""], resources: ["pods"], verbs: ["patch"]}' in lines[0]
     assert len([line for line in told.said if "may not get jobs" in line]) == 1
     assert told.api.count("PATCH", "/pods/") <= 4  # Not again before ten minutes have gone by.
 

@@ -144,7 +144,7 @@ def test_once_says_what_it_may_not_do(cluster: World, bus: BrokerSettings) -> No
     publish(bus, *told())
     ended = subprocess.run(command(cluster, bus, "--once"), capture_output=True, text=True, check=False)
     assert ended.returncode == 1
-    assert "may not patch nodes; mend: add" in ended.stderr
+    assert "may not patch nodes; fix: add" in ended.stderr
     assert cluster.api.annotations("Node", "node-1") == {}
 
 
@@ -173,7 +173,7 @@ def kubectl() -> str:
         return f"{done.stdout.strip()}/kubectl"
     found = which("kubectl")
     if found is None:
-        pytest.skip("no kubectl here; mend: install it")
+        pytest.skip("no kubectl here; fix: install it")
     return found
 
 

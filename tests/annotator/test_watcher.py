@@ -124,7 +124,7 @@ def test_a_missing_right_is_told_once_and_holds_nothing_up(world: World, until: 
     for watcher in running.parts.watchers:
         watcher.thread.start()
     until(lambda: all(watcher.waits() is None for watcher in running.parts.watchers))
-    assert [line for line in world.said if "may not list nodes" in line and "mend: add" in line]
+    assert [line for line in world.said if "may not list nodes" in line and "fix: add" in line]
     assert names(running) == {"a"}
 
 
@@ -227,7 +227,7 @@ def test_watches_that_end_at_once_are_begun_more_and_more_seldom(watching: Runni
         (200, iter(())) if is_watch(asked) else kept(asked, token)
     )
     world.api.break_watches()
-    until(lambda: "ended at once" in watcher.trouble and watcher._backoff._failures >= 3)
+    until(lambda: "ended immediately" in watcher.trouble and watcher._backoff._failures >= 3)
     assert watcher.watches < 20
 
 

@@ -22,7 +22,7 @@ def test_it_is_written_merged_and_asked(s3_address: str, tmp_path: Path, monkeyp
     for name, value in LOGIN.items():
         monkeypatch.setenv(name, value)
     url, environ, now_s = f"s3://archive/{tmp_path.name}", {"AWS_ENDPOINT_URL": s3_address}, [1.7e9]
-    with pytest.raises(StoreError, match=f"no archive at s3://archive/{tmp_path.name}; mend: paceline archive --to s3"):
+    with pytest.raises(StoreError, match=f"no archive at s3://archive/{tmp_path.name}; fix: paceline archive --to s3"):
         History.open(url, environ)
     store = open_store(url, environ)
     writer = Writer(store, lambda: now_s[0])

@@ -221,7 +221,7 @@ def test_an_answer_of_another_form_costs_its_columns(smi, sample, gpus, answer):
     assert (row["utilization_ratio"], row["retired_pages"]) == (None, None)
     assert row["power_w"] == 350.0
     assert gpus.not_measured()["utilization_ratio"] == "not known to this version of AMD SMI"
-    assert gpus.not_measured()["retired_pages"] == "not told by this version of AMD SMI"
+    assert gpus.not_measured()["retired_pages"] == "not reported by this version of AMD SMI"
 
 
 def test_a_call_that_the_library_lacks_is_not_measured(smi, sample, gpus, monkeypatch):

@@ -49,7 +49,7 @@ def test_an_instance_has_its_own_memory_and_nothing_else(found, split, clock):
     assert (whole["power_w"] is None, whole["utilization_ratio"]) == (False, None)
     why = found.not_measured()
     others = set(DEVICE_COLUMNS) - {"fb_used_bytes", "fb_total_bytes"}
-    assert {why[f"{column}[2]"] for column in others} == {f"told of the whole GPU, {split.uuid}"}
+    assert {why[f"{column}[2]"] for column in others} == {f"measured for the whole GPU, {split.uuid}"}
 
 
 def test_an_instance_is_asked_only_what_is_its_own(found, nvml, clock):

@@ -149,7 +149,7 @@ def test_what_was_said_outlasts_a_restart(watched, kubelet, clock, caplog):
     watched.look()
     assert names(watched.inventory()) == ["a"]
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
-        "pods are not told by the kubelet",
+        "the kubelet does not report pods",
         "the kubelet tells pods again",
     ]
 

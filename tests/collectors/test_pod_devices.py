@@ -183,7 +183,7 @@ def test_a_hundred_thousand_pods_are_bounded():
     """And that some are left out is said."""
     pods, why = told((held(A, pod=f"p{n}") for n in range(100_000)), Names(DEVICES))
     assert len(pods) == MOST_PODS
-    assert why == f"{100_000 - MOST_PODS} beyond the {MOST_PODS} that are told"
+    assert why == f"{100_000 - MOST_PODS} beyond the {MOST_PODS} that are reported"
     strange = told((held(f"GPU-x{n}") for n in range(100_000)), Names(DEVICES))
     assert strange == ([], "100000 GPUs that pods hold are not measured here, the first nvidia.com/gpu GPU-x0")
 

@@ -220,7 +220,7 @@ def test_an_answer_of_many_nodes_is_not_taken_for_one(caplog):
         buffer.sample()
     assert buffer.cut(**PRODUCER).uuids == ["GPU-0", "GPU-1"]
     assert [record.getMessage() for record in caplog.records] == [
-        "left out 2 of an answer: GPUs of other nodes than the first that it names; not said again"
+        "left out 2 of an answer: GPUs of other nodes than the first that it names; not logged again"
     ]
 
 

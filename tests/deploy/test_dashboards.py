@@ -83,7 +83,7 @@ def test_grafana_is_given_the_data_source_and_the_dashboards() -> None:
 def test_every_expression_is_one_of_promql(tmp_path: Path) -> None:
     """promtool reads panels, annotations and variables, with a job chosen."""
     if which("promtool") is None:
-        pytest.skip("no promtool here; mend: sudo apt-get install prometheus")
+        pytest.skip("no promtool here; fix: sudo apt-get install prometheus")
     wanted = list(asked.of_dashboards("job"))
     assert len(wanted) > 80
     made = [{"record": f"asked_{number}", "expr": one.expression} for number, one in enumerate(wanted)]

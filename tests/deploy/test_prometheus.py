@@ -28,7 +28,7 @@ def rules(kind: str) -> list[dict[str, Any]]:
 def tool(name: str, *arguments: str | Path) -> None:
     """Run a tool of Debian's packages; what it says where it finds something."""
     if which(name) is None:
-        pytest.skip(f"no {name} here; mend: sudo apt-get install prometheus prometheus-alertmanager")
+        pytest.skip(f"no {name} here; fix: sudo apt-get install prometheus prometheus-alertmanager")
     done = subprocess.run([name, *map(str, arguments)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -38,7 +38,7 @@ def test_missing_system_packages_are_named_with_what_they_cost(bare: str) -> Non
     """Where apt is not allowed, the skipped tests and the command that brings them are said."""
     done = run(PACKAGES, PATH=bare, CI="")
     assert done.returncode == 0
-    for said in ("Apache Kafka are skipped", "browser tests are skipped", "mend: sudo apt-get install", "maven"):
+    for said in ("Apache Kafka are skipped", "browser tests are skipped", "fix: sudo apt-get install", "maven"):
         assert said in done.stderr
 
 

@@ -52,7 +52,7 @@ def scripts(tmp_path):
 def test_shells_find_nothing_wrong():
     found = shutil.which("shellcheck")
     if found is None:
-        pytest.skip("no shellcheck here; mend: sudo apt-get install shellcheck")
+        pytest.skip("no shellcheck here; fix: sudo apt-get install shellcheck")
     done = subprocess.run([found, *map(str, SCRIPTS.glob("*.sh"))], capture_output=True, text=True, check=False)
     assert done.stdout == ""
 

@@ -26,7 +26,7 @@ def analyze():
     """systemd's own checker."""
     found = shutil.which("systemd-analyze")
     if found is None:
-        pytest.skip("no systemd-analyze here; mend: sudo apt-get install systemd")
+        pytest.skip("no systemd-analyze here; fix: sudo apt-get install systemd")
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         environ = {**os.environ, "SYSTEMD_LOG_LEVEL": "warning", "SYSTEMD_PAGER": ""}

@@ -41,7 +41,7 @@ def test_where_the_pool_lost_the_last_value_is_answered_and_not_past_changes() -
     assert result.naive.tolist() == [fell[-1]] * 60
     assert result.model == "naive"
     assert result.values[:, 4].tolist() == [fell[-1]] * 60
-    assert any("which answers for 100%" in note for note in result.notes)
+    assert any("its share of the answer is 100%" in note for note in result.notes)
 
 
 def test_baselines_have_no_share_in_the_pool() -> None:

@@ -1,6 +1,8 @@
-"""README and docs use plain field terms, and each page opens with its reader and the command that most of them want."""
+"""README, docs and what programs show are in plain field terms; a page of docs opens with its reader and a command."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -101,3 +103,108 @@ def test_a_dropped_word_is_found(sentence: str) -> None:
 def test_a_usual_word_is_not(sentence: str) -> None:
     """Parts of other words are no dialect."""
     assert dropped(sentence) == {}
+
+
+#: Programs whose strings people read: page, panel, findings, --help, errors, logs.
+PROGRAMS = (
+    "annotator",
+    "archive",
+    "collectors",
+    "control",
+    "forecaster",
+    "importers",
+    "paceline",
+    "postmortem",
+    "simulator",
+    "streams",
+    "trials",
+    "ui",
+)
+#: What is no sentence: SQL, and types in quotes.
+CODE = re.compile(r"\b(?:SELECT|FROM|EXISTS)\b|^\w+\[.*\]$")
+#: Not done yet; what is done leaves this list.
+NOT_YET: set[str] = set()
+FOLDERS = sorted(
+    {path.parent.relative_to(ROOT).as_posix() for name in PROGRAMS for path in (ROOT / name).rglob("*.py")}
+)
+
+
+def sentences(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each string of two words and more, without code in it; no docstring, and no assertion's.
+
+    >>> list(sentences('def f(x):\\n    "A docstring."\\n    return f"{x} is told of `told` by --told"'))
+    [(3, '… is told of  by ')]
+    """
+    waiting: list[ast.AST] = [ast.parse(source)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Assert) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            continue
+        text = ""
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(str(one.value) if isinstance(one, ast.Constant) else "…" for one in node.values)
+            waiting += [one for one in node.values if isinstance(one, ast.FormattedValue)]
+        elif isinstance(node, ast.Constant):
+            text = node.value if isinstance(node.value, str) else ""
+        else:
+            waiting += ast.iter_child_nodes(node)
+        if re.search(r"\w\W*\s\W*\w", text) and not CODE.search(text):
+            yield node.lineno, re.sub(r"`[^`\n]+`|--[a-z][a-z-]*", "", text)  # type: ignore[attr-defined]
+
+
+def shown_faults(folder: str) -> dict[str, dict[str, str]]:
+    """The dropped words that the files of ``folder`` show: place -> word -> what is written in its place."""
+    found = {}
+    for path in sorted((ROOT / folder).glob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if name not in NOT_YET:
+            for line, text in sentences(path.read_text(encoding="utf-8")):
+                if wrong := dropped(text):
+                    found[f"{name}:{line}"] = wrong
+    return found
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_programs_speak_in_plain_words(folder: str) -> None:
+    """In every sentence, help text, message and label."""
+    assert shown_faults(folder) == {}
+
+
+def test_what_is_not_done_is_there_and_not_done() -> None:
+    """The list only shrinks: a file in plain words is not on it."""
+    for name in NOT_YET:
+        texts = sentences((ROOT / name).read_text(encoding="utf-8"))
+        assert any(dropped(text) for _, text in texts), name
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'say("nobody is heard")',
+        'f"rank {rank} is {x} at once"',
+        'parser.add_argument("--x", help="what is told")',
+        'NAMES = {"a": "1.6 times the bar"}',
+        'f"{a}" "; how to mend it"',
+        "log.warning('it said %s and ended', x)",
+    ],
+)
+def test_a_dropped_word_in_a_program_is_found(source: str) -> None:
+    """Wherever the string is, also in parts."""
+    assert any(dropped(text) for _, text in sentences(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""What is said at once."""',
+        'def f():\n    """Nobody is told."""',
+        'assert told, "it was told"',
+        'state["heard"] = told  # said at once',
+        '"run `paceline analyze --told FILE`"',
+        'f"{told} ranks reported"',
+        '"SELECT * FROM told"',
+    ],
+)
+def test_what_people_do_not_read_is_not(source: str) -> None:
+    """Docstrings, comments, names, keys and code."""
+    assert not any(dropped(text) for _, text in sentences(source))

@@ -77,7 +77,7 @@ def test_a_lone_trace_that_names_no_rank_is_rank_0(tmp_path, capsys):
     [
         (Made(rank=1, world=4), "ranks"),
         (Made(rank=1, first_step=500), "steps"),
-        (Made(rank=0), "rank 0 is there already"),
+        (Made(rank=0), "rank 0 is already in"),
     ],
 )
 def test_two_jobs_are_refused(tmp_path, capsys, other, why):

@@ -274,7 +274,7 @@ def test_nothing_recognised_is_said_before_nobody_is_cleared(tmp_path, capsys):
     said = capsys.readouterr()
     assert "no communication is recognised" in said.err
     assert "no communication is recognised" in said.out
-    assert "nobody holds this job back" not in said.out
+    assert "no rank holds this job back" not in said.out
     assert analyze([Profile(0, 1).steps(30, meeting="kernel_7").save(tmp_path / "one.json"), "--panel"]) == 0
     assert "no communication is recognised" not in capsys.readouterr().err
 
@@ -365,7 +365,7 @@ def test_files_that_all_say_rank_0_are_the_ranks_of_their_names(imported, tmp_pa
     assert "another rank in the file than in its name" in said
     status, said, *_ = imported(*saved(tmp_path, *same, name="{}.json"))
     assert status == 2
-    assert "rank 0 is there already" in said
+    assert "rank 0 is already in" in said
 
 
 def test_a_file_that_contradicts_its_name_is_reported(imported, tmp_path):

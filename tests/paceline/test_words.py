@@ -96,4 +96,4 @@ def test_a_finding_on_a_node_or_switch_says_so_with_its_ranks():
         "switch leaf-2 (ranks 8-10, 12)"
     )
     silent = finding(kind="node_silent", cause="unknown", ranks=[8], nodes=["gpu-1"])
-    assert words.verdict(silent) == "A node has fallen silent: node gpu-1 (rank 8)"
+    assert words.verdict(silent) == "Silent node: node gpu-1 (rank 8)"

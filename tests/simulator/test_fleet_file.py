@@ -76,7 +76,7 @@ def test_what_is_no_length_of_time(text):
         ("start: 2h", 9, "start: a moment such as 2026-01-05T08:00:00Z, from the year 2000 on"),
         ("start: 2026-13-01", 9, "start: '2026-13-01' is no moment"),
         ("start: 0001-01-01T00:00:00+14:00", 9, "start: "),
-        ("    name: llama2", 9, "name stands here twice"),
+        ("    name: llama2", 9, "name is given twice"),
         # bounds
         ("    step: 0", 9, "a step takes 0.1 ms at least"),
         ("    step: 25s", 6, r"jobs\[0\]: 480 s are no time for 20 steps of 25 s"),
@@ -93,7 +93,7 @@ def test_what_is_no_length_of_time(text):
         ("clocks: {c: 1}", 9, "clocks.c: there is no such node"),
         ("silences: [{node: c, from: 1m, to: 2m}]", 9, r"silences\[0\]: there is no node c"),
         ("  - {name: x, nodes: [a]}", 9, r"jobs\[1\].nodes: there is no node a"),
-        ("  - {name: x, nodes: [b, b]}", 9, r"jobs\[1\].nodes: a node stands here twice"),
+        ("  - {name: x, nodes: [b, b]}", 9, r"jobs\[1\].nodes: a node is given twice"),
         ("  - {name: x, nodes: [b], gpus: [4]}", 9, r"jobs\[1\].gpus: node b has no GPU 4; it has 4, from 0"),
         ("  - {name: x, nodes: [b], gpus: [1, 1]}", 9, r"jobs\[1\].gpus: at least one, and none twice"),
         ("  - {name: x, nodes: [b, a-0000], start: 9m}", 9, "unequal numbers of GPUs; say which"),

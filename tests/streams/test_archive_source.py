@@ -89,7 +89,7 @@ def test_a_job_that_it_does_not_know_is_told(archive: str, name: str):
 
 
 def test_an_archive_that_is_not_there_is_told_with_the_mend(tmp_path: Path):
-    with pytest.raises(SourceError, match=r"no archive at .*; mend: paceline archive --to"):
+    with pytest.raises(SourceError, match=r"no archive at .*; fix: paceline archive --to"):
         list(ArchiveSource(str(tmp_path / "none"), job="train").events())
 
 

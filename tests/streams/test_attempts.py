@@ -75,7 +75,7 @@ def test_ranks_that_restart_on_some_nodes_only_are_one_job(restarts: dict[str, i
     analysis, said = analyzed(counted(run(faults=slow), restarts))
     assert [len(job.nodes) for job in analysis.summary.jobs.values()] == [8]
     assert "rank 3 on node-0001 held the job back" in said
-    assert "Heard    8 of 8 ranks" in said
+    assert "Coverage 8 of 8 ranks" in said
     assert "never" not in said
 
 
@@ -86,10 +86,10 @@ def test_a_job_that_shrinks_and_grows_is_three_runs_each_with_its_own_ranks() ->
     analysis, said = analyzed([message for phase in phases for message in phase])
     jobs = list(analysis.summary.jobs.values())
     assert [(job.attempt, len(job.nodes), job.world_size) for job in jobs] == [(0, 8, 8), (1, 6, 6), (2, 8, 8)]
-    assert [line for line in said.splitlines() if "Heard" in line] == [
-        "  Heard    8 of 8 ranks, 0 messages missing",
-        "  Heard    6 of 6 ranks, 0 messages missing",
-        "  Heard    8 of 8 ranks, 0 messages missing",
+    assert [line for line in said.splitlines() if "Coverage" in line] == [
+        "  Coverage 8 of 8 ranks, 0 messages missing",
+        "  Coverage 6 of 6 ranks, 0 messages missing",
+        "  Coverage 8 of 8 ranks, 0 messages missing",
     ]
 
 

@@ -30,7 +30,7 @@ def test_ranks_that_were_never_heard_are_noted(coverage):
     """Of what most ranks believe the world to be."""
     coverage.hear([0, 2], [4, 4])
     coverage.hear([2], [4])
-    assert coverage.counts().notes == ["ranks never heard: 2 of 4"]
+    assert coverage.counts().notes == ["ranks that did not report: 2 of 4"]
     assert (coverage.counts().ranks_expected, coverage.counts().ranks_heard) == (4, 2)
 
 

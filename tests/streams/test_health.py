@@ -78,7 +78,7 @@ paceline_streams_missing_messages_total{topic="op-v1"} 4.0
 # HELP paceline_streams_lost_rows_total Rows that training processes measured and dropped.
 # TYPE paceline_streams_lost_rows_total counter
 paceline_streams_lost_rows_total 9.0
-# HELP paceline_findings_told_total Findings published, each time that one was told.
+# HELP paceline_findings_told_total Findings published; each revision counts.
 # TYPE paceline_findings_told_total counter
 paceline_findings_told_total{cause="worker_compute",kind="straggler",state="confirmed"} 1.0
 # HELP paceline_collectors_sent_messages_total Messages that a broker has.
@@ -142,7 +142,7 @@ paceline_step_seconds{training_job="resnet-7"} 0.5
 # TYPE paceline_steps_per_second gauge
 paceline_steps_per_second{training_job="a \\"b\\" \\\\ \\n c"} 1.0
 paceline_steps_per_second{training_job="resnet-7"} 1.0
-# HELP paceline_ranks Ranks heard in the last window.
+# HELP paceline_ranks Ranks that reported in the last window.
 # TYPE paceline_ranks gauge
 paceline_ranks{training_job="a \\"b\\" \\\\ \\n c"} 8.0
 paceline_ranks{training_job="resnet-7"} 8.0
@@ -171,7 +171,7 @@ paceline_lost_seconds{kind="straggler",training_job="resnet-7"} 12.5
 # HELP paceline_lost_gpu_seconds Seconds of GPUs lost so far to findings that are open, or were over in the last five minutes.
 # TYPE paceline_lost_gpu_seconds gauge
 paceline_lost_gpu_seconds{kind="straggler",training_job="resnet-7"} 108.0
-# HELP paceline_job_energy_joules_total Joules by job, node and part (gpu, host); of no job, and while nobody sampled, under an empty name.
+# HELP paceline_job_energy_joules_total Joules by job, node and part (gpu, host); an empty name: of no job, or while no samples came.
 # TYPE paceline_job_energy_joules_total counter
 paceline_job_energy_joules_total{node="node-1",part="gpu",training_job="resnet-7"} 3000.0
 # HELP paceline_suggestions Suggestions that are open now.

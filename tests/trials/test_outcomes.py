@@ -45,7 +45,7 @@ def test_without_a_batch_there_are_no_samples():
     ("how", "outcome", "reason"),
     [
         (ended("killed", None), "hung", "over its time limit; killed"),
-        (ended("gone", None), "gone", "nobody can tell how it ended"),
+        (ended("gone", None), "gone", "its end is not known"),
         (ended("ended", 1, "KeyError"), "crashed", "status 1, and no result"),
         (ended("ended", 1, "CUDA out of memory"), "out_of_memory", "out of memory (status 1)"),
         (ended("ended", 0, "", msgspec.structs.replace(MEASURED, job="another")), "crashed", "status 0, and no result"),

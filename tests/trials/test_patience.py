@@ -41,7 +41,7 @@ def test_an_answer_that_comes_in_time_is_the_answer():
 
 def test_nobody_is_asked_for_ever():
     asking = Asking(10**6)
-    with pytest.raises(ExecutorError, match="it is away, for 60 s; mend: look"):
+    with pytest.raises(ExecutorError, match="it is away, for 60 s; fix: look"):
         asking()
     assert asking.now_s <= 60
 

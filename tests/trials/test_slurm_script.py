@@ -95,7 +95,7 @@ def test_a_job_that_cannot_be_is_refused_with_its_reason(job, said):
         ({"options": ["-p x"]}, "allowed: --name"),
         ({"options": ["--reservation=a b"]}, "allowed: --name"),
         ({"options": ["--constraint=$(id)"]}, "allowed: --name"),
-        ({"options": ["--wrap=true"]}, "said by paceline trial itself"),
+        ({"options": ["--wrap=true"]}, "set by paceline trial itself"),
     ],
 )
 def test_an_option_that_is_not_allowed_is_named(options, said):

@@ -116,7 +116,7 @@ def test_a_plan_alone_has_a_section(tell, open_page):
     tell(feed, [(topics.PLAN, BalancedJob().plan())])
     app = open_page(feed)
     assert "<h2>Balance</h2>" in text_of(app)
-    assert "No times of ranks have been heard yet." in [one.value for one in app.caption]
+    assert "No times of ranks have been received yet." in [one.value for one in app.caption]
 
 
 def test_times_alone_have_a_section(tell, open_page):

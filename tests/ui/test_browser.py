@@ -73,7 +73,7 @@ def test_a_finding_appears_live_and_a_lost_broker_is_told(tab, own_broker, serve
     publish(own_broker.address, [*simulated_job.described(now_s), *simulated_job.timings(now_s, 0, 50)])
     publish(own_broker.address, simulated_job.timings(now_s, 50, 50))
     expect(current(tab).get_by_role("heading", name="demo", exact=True)).to_have_count(1)
-    shows(tab, "Nobody is accused")
+    shows(tab, "No rank is slow")
     shows_a_heatmap(tab)
 
     publish(own_broker.address, [simulated_job.window(time.time(), 99), simulated_job.finding(1, 99, "confirmed")])
@@ -131,12 +131,12 @@ def test_an_opened_card_stays_open_while_the_page_refreshes(tab, module_broker, 
     publish(module_broker.address, [*own_job.timings(time.time(), 0, 50), own_job.finding(1, 49, "confirmed")])
     tab.goto(f"{module_page}/?job={own_job.job}")
     opener = tab.locator(f"{its_card} summary").filter(visible=True)
-    expect(opener.get_by_text("What it rests on, 1 revision", exact=True)).to_have_count(1)
+    expect(opener.get_by_text("Details, 1 revision", exact=True)).to_have_count(1)
     opener.click()
     coverage = "Coverage: 4 of 4 ranks heard, 0 events missing"
     shows(tab, coverage, its_card)
     publish(module_broker.address, [own_job.finding(2, 60, "confirmed")])
-    expect(opener.get_by_text("What it rests on, 2 revisions", exact=True)).to_have_count(1)
+    expect(opener.get_by_text("Details, 2 revisions", exact=True)).to_have_count(1)
     shows(tab, coverage, its_card)
     publish(module_broker.address, own_job.described(time.time() - 60, ended_s=time.time(), exit_status=0))
     expect(current(tab).get_by_role("status").get_by_text(re.compile("This job ended"))).to_have_count(1)
@@ -148,16 +148,16 @@ def test_what_is_wrong_with_paceline_itself_is_told(tab, module_broker, module_p
     now_s, place = time.time(), ".st-key-health"
     publish(module_broker.address, [*own_job.described(now_s), *own_job.timings(now_s, 0, 50)])
     tab.goto(f"{module_page}/?job={own_job.job}")
-    shows(tab, "Nothing is missing, held back or refused.", place)
+    shows(tab, "No messages are missing, waiting or rejected.", place)
     account = events.DeliveryAccount(sent=1200, shed={topics.OP.name: 7})
     (topic, batch), _ = own_job.timings(time.time(), 50, 10)
     said = structs.replace(batch, account=account, sequence=batch.sequence + 40)
     reason = "<img src=x onerror=alert(1)> is no number"
     letter = events.DeadLetter(reason=reason, topic=topic.name, partition=0, offset=7, time_s=time.time(), excerpt="")
     publish(module_broker.address, [(topic, said), (topics.DEADLETTER, letter)])
-    shows(tab, "Numbered messages never came: 40 on op", place)
-    shows(tab, f"7 messages were shed, by the sidecar of {batch.node}", place)
-    shows(tab, re.compile(f"The workers refused messages, the last .* ago: {re.escape(reason)}"), place)
+    shows(tab, "Messages are missing: 40 on op", place)
+    shows(tab, f"7 messages were dropped by the sidecar of {batch.node}", place)
+    shows(tab, re.compile(f"The workers rejected messages, the last .* ago: {re.escape(reason)}"), place)
 
 
 def test_without_a_broker_the_page_opens(tab, serve):
@@ -175,7 +175,7 @@ PAGES = {
     "fleet": ("4 GPUs on 2 nodes", "?metric=power_w&span=6h"),
     "job": (VERDICT, "?job=demo&span=6h"),
     "rank": (VERDICT, "?job=demo&rank=2&span=6h"),
-    "collectives": ("Who comes last", "?job=demo&span=6h"),
+    "collectives": ("Latest ranks", "?job=demo&span=6h"),
     "health": ("Pipeline health", "?span=6h"),
 }
 
@@ -225,13 +225,13 @@ def test_a_page_that_is_killed_comes_back_with_what_the_topics_hold(tab, broker,
     tab.goto(f"{url}/?job={quote(job.job)}")
     expect(current(tab).get_by_role("heading", name=job.job, exact=True)).to_have_count(1)
     opener = tab.locator("summary").filter(visible=True)
-    expect(opener.get_by_text("What it rests on, 1 revision", exact=True)).to_have_count(1)
+    expect(opener.get_by_text("Details, 1 revision", exact=True)).to_have_count(1)
     tab.evaluate("window.neverReloaded = true")
     process.kill()
     process.wait()
     publish(broker.address, [job.finding(2, 120, "confirmed")])
     serve(broker.address, urlsplit(url).port)
-    expect(opener.get_by_text("What it rests on, 2 revisions", exact=True)).to_have_count(1)
+    expect(opener.get_by_text("Details, 2 revisions", exact=True)).to_have_count(1)
     expect(current(tab).get_by_role("heading", name=job.job, exact=True)).to_have_count(1)
     assert tab.evaluate("window.neverReloaded") is True
 

@@ -48,7 +48,7 @@ def test_who_has_not_logged_in_sees_nothing_and_who_has_is_named(tab, guarded, p
     """Nothing of the cluster before the login; after it the e-mail is who accepts, and no other name can be typed."""
     provider.claims = {"sub": "1", "email": "ada@example.com", "email_verified": True}
     tab.goto(f"{guarded}/suggestions")
-    shows(tab, "This page asks who you are.")
+    shows(tab, "This page needs a login.")
     expect(tab.get_by_text("Cordon node")).to_have_count(0)
     tab.get_by_role("button", name="Log in", exact=True).click()
     expect(tab.get_by_role("link", name="Suggestions")).to_be_visible()  # The provider has led back here.
@@ -56,7 +56,7 @@ def test_who_has_not_logged_in_sees_nothing_and_who_has_is_named(tab, guarded, p
     shows(tab, "Cordon node gpu-02: its GPU 5 held back three jobs", CARD)
     tab.locator(".st-key-token summary").filter(visible=True).click()
     shows(tab, "You are logged in as ada@example.com.")
-    expect(tab.get_by_label("Your name, for the record")).to_have_count(0)
+    expect(tab.get_by_label("Your name, for the audit log")).to_have_count(0)
     tab.get_by_label("Token", exact=True).fill(TOKEN)
     tab.get_by_role("button", name="Unlock").click()
     shows(tab, "You accept or dismiss as ada@example.com.")
@@ -71,6 +71,6 @@ def test_a_login_without_a_verified_e_mail_may_read_only(tab, guarded, provider)
     tab.goto(f"{guarded}/suggestions")
     shows(tab, "Cordon node gpu-02: its GPU 5 held back three jobs", CARD)
     tab.locator(".st-key-token summary").filter(visible=True).click()
-    words = "Your login tells no verified e-mail: nobody would know who asks."
+    words = "Your login has no verified e-mail address, so changes cannot be recorded under your name."
     expect(current(tab).get_by_text(words, exact=True)).to_have_count(1)
     expect(tab.get_by_label("Token", exact=True)).to_have_count(0)

@@ -91,7 +91,7 @@ def test_search_narrows_the_series(heard, open_page):
     assert app.selectbox(key="series").value == MEMORY
     app.text_input(key="series_words").set_value("nothing of the kind").run()
     assert not app.exception
-    assert "None of 2 series has these words." in [one.value for one in app.caption]
+    assert "None of 2 series matches." in [one.value for one in app.caption]
 
 
 def test_free_gpus_tonight(heard, open_page):
@@ -99,7 +99,7 @@ def test_free_gpus_tonight(heard, open_page):
     shown = text_of(open_page(heard(forecast(FREE, NOW_S, maximum=16.0))))
     assert "GPUs free in cluster default" in shown
     assert "most from 14:00 to 14:15, 80 %: 9 to 12" in shown
-    assert "it sees 60 min ahead" in shown
+    assert "forecast of 60 min" in shown
 
 
 def test_profiles_say_kind_cycle_and_end(heard, open_page):
@@ -111,7 +111,7 @@ def test_profiles_say_kind_cycle_and_end(heard, open_page):
     wanted += [
         "unknown (at most inference, 40 %)",
         "no stable period",
-        "unknown: without a total of steps (paceline run --total-steps N)",
+        "unknown (total number of steps not given: paceline run --total-steps N)",
     ]
     assert [words for words in wanted if words not in shown] == []
 
@@ -143,15 +143,15 @@ def test_memory_that_fills_is_told_with_its_times(heard, open_page):
     shown = text_of(open_page(heard(rising)))
     assert "GPU GPU-7 of gpu-01: GPU memory used" in shown
     assert "80.0 GiB" in shown
-    assert "half full" in shown
+    assert "full, 50 %" in shown
 
 
 GATES = {
     "worse than naive: withheld": {
         "model": "seasonal_naive",
-        "notes": ["the pool lost to seasonal_naive in the back-test, which answers for 100%"],
+        "notes": ["the models lost to seasonal_naive in the back-test; its share of the answer is 100%"],
     },
-    "partly naive": {"notes": ["the pool lost to seasonal_naive in the back-test, which answers for 40%"]},
+    "partly naive": {"notes": ["the models lost to seasonal_naive in the back-test; its share of the answer is 40%"]},
     "38 % better than naive": {},
 }
 
@@ -172,7 +172,7 @@ def test_nothing_is_no_better_than_nothing(heard, open_page, loss, naive_loss):
     shown = text_of(open_page(heard(forecast(FREE, NOW_S, backtest=backtest))))
     assert 'class="pl-badge"' not in shown
     assert "better than naive" not in shown
-    assert "Neither made an error that shows" in shown
+    assert "Both had no error that matters" in shown
 
 
 def test_losses_are_in_the_unit_that_is_shown():
@@ -225,7 +225,7 @@ def test_no_second_forecaster_is_asked_for_before_the_first_can_have_reported(te
     fresh = notice_of(snapshot_of(feed, now_s=NOW_S + 30.0))
     assert fresh.title == "No forecast yet"
     assert "2 minutes of a job" in fresh.text
-    assert "paceline up runs a forecaster; if none runs yet" in fresh.text
+    assert "paceline up runs a forecaster. Otherwise start one" in fresh.text
     overdue = notice_of(snapshot_of(feed, now_s=NOW_S + 90.0))
     assert overdue.title == "No forecaster has reported"
     assert [command for command, _ in overdue.commands] == ["paceline doctor", "paceline forecaster"]
@@ -276,7 +276,7 @@ def test_a_lost_broker_keeps_the_last_forecasts(heard, open_page):
 def test_an_unknown_series_in_a_link_is_told(heard, open_page):
     """Another one is shown, and why."""
     shown = text_of(open_page(heard(forecast(FREE, NOW_S)), {"series": "default/job/<b>gone</b>/step_s"}))
-    assert "No forecast of default/job/&lt;b&gt;gone&lt;/b&gt;/step_s has been heard" in shown
+    assert "No forecast of default/job/&lt;b&gt;gone&lt;/b&gt;/step_s yet" in shown
 
 
 def test_a_series_that_rests_shows_its_probability_to_be_busy(heard, open_page):
@@ -290,7 +290,7 @@ def test_a_forecaster_of_a_release_before_is_drawn(heard, open_page):
     old = {"recent_values": [], "naive_values": [], "levels": [0.1, 0.5, 0.9], "values": [[1.0, 2.0, 3.0]] * 60}
     app = open_page(heard(forecast(FREE, NOW_S, **old)))
     assert [trace["name"] for trace in drawn(app)["data"]] == ["80 %, low", "80 %", "median"]
-    assert any("no history is drawn" in one.value for one in app.caption)
+    assert any("No history:" in one.value for one in app.caption)
 
 
 ABSURD = {

@@ -93,7 +93,7 @@ def test_an_answer_says_which_days_are_kept(door_to, folder):
 def test_where_no_archive_is_the_mend_is_told(door_to, tmp_path):
     trouble = asked(door_to(tmp_path / "nowhere")).trouble
     assert "no archive at" in trouble
-    assert "mend: paceline archive --to" in trouble
+    assert "fix: paceline archive --to" in trouble
 
 
 @pytest.mark.parametrize("url", ["ftp://host/x", "s3://", "s3://key:secret@bucket/x"])

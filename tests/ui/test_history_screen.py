@@ -53,7 +53,7 @@ def test_a_week_is_shown_with_losses_nodes_jobs_and_findings(open_page, kept_arc
     wanted = (
         "4 findings in this period",
         "Straggler: rank 6",
-        "Bound by communication: the whole job",
+        "Communication-bound: the whole job",
         "gpu-02",
         "lab/llm-70b",
         "30 % busy on average",
@@ -71,7 +71,7 @@ def test_a_link_narrows_everything_and_the_controls_say_so(open_page, kept_archi
     app = open_page(kept_archive, query)
     shown = text_of(app)
     assert "Straggler" not in shown
-    assert "Bound by communication" in shown
+    assert "Communication-bound" in shown
     assert [app.selectbox(key=f"history_{word}").value for word in ("cause", "kind", "cluster")] == [*query.values()][
         :3
     ]
@@ -111,7 +111,7 @@ def test_the_calendar_goes_from_month_to_month(open_page, kept_archive):
 def test_a_jobs_history_has_episodes_pace_and_a_way_to_its_page(open_page, kept_archive, played):
     """The way is there while the job is heard."""
     app = open_page(kept_archive, {"job": "llm-7b", "past": "30d"})
-    assert "It is not heard now." in text_of(app)
+    assert "It is not running now." in text_of(app)
     episodes, pace = drawn(app, 0), drawn(app, 1)
     assert sum(len(trace["x"]) for trace in episodes["data"]) == 10
     assert [axis for axis in pace["layout"] if axis.startswith("yaxis")] == ["yaxis", "yaxis2", "yaxis3"]
@@ -137,7 +137,7 @@ def test_names_in_results_lead_to_their_own_history(open_page, kept_archive):
         ({"cause": HOSTILE}, "No findings in this period"),
         ({"job": "';--", "node": "\\", "find": "%"}, "No findings in this period"),
         ({"day": "2999-12-31", "month": "1971-01"}, "No findings in this period"),
-        ({"job": "nobody"}, "No finding of it in this period"),
+        ({"job": "nobody"}, "No finding in this period"),
     ],
 )
 def test_whatever_a_link_says_the_page_opens(query, words, open_page, kept_archive):
@@ -161,7 +161,7 @@ def test_hostile_names_stay_text(open_page, tmp_path):
 def test_without_a_setting_one_sentence_says_the_mend(open_page):
     """The page names the setting and the command."""
     shown = text_of(open_page(""))
-    assert "There is no archive to read" in shown
+    assert "No archive" in shown
     assert "PACELINE_ARCHIVE=/srv/paceline paceline archive" in shown
 
 
@@ -169,7 +169,7 @@ def test_an_archive_that_cannot_be_read_is_told_with_the_mend(open_page, tmp_pat
     """No control is shown that would lead nowhere."""
     app = open_page(tmp_path / "nowhere")
     assert "The archive cannot be read" in text_of(app)
-    assert "mend: paceline archive --to" in text_of(app)
+    assert "fix: paceline archive --to" in text_of(app)
     assert app.get("plotly_chart") == []
 
 
@@ -178,7 +178,7 @@ def test_an_empty_archive_says_that_there_is_nothing(open_page, tmp_path):
     keep(tmp_path / "archive", [])
     shown = text_of(open_page(tmp_path / "archive"))
     assert "No findings in this period" in shown
-    assert "no GPU was watched" in shown
+    assert "no GPU was measured" in shown
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ def test_a_reader_that_failed_is_not_taken_for_a_lost_broker(played, snapshot_of
     found = notice(snapshot_of(played, state="failed", cause=cause), None)
     assert found.tone == "lost"
     assert cause in found.text
-    assert "is kept below" in found.text
+    assert "is shown below" in found.text
     assert commands(found) == ["paceline doctor"]
 
 
@@ -76,7 +76,7 @@ def test_what_has_been_read_is_not_shown_below_connecting(simulated_job, tell, s
     snapshot = snapshot_of(feed, state="connecting")
     assert of_connection(snapshot) is None
     assert "Connect" not in notice(snapshot, None).title
-    assert "is kept below" in of_connection(snapshot_of(feed, state="lost")).text
+    assert "is shown below" in of_connection(snapshot_of(feed, state="lost")).text
     tell(feed, simulated_job.described(900.0))
     assert notice(snapshot_of(feed, state="connecting", now_s=901.0), None) is None
 

@@ -126,8 +126,8 @@ def test_what_is_wrong_with_a_link_is_told(played, open_page):
 def test_an_unknown_rank_is_told(played, open_page):
     """And the page offers those that are worth a look."""
     app = open_page("rank", played, {"rank": "77"})
-    assert "Nobody has told of a rank 77" in text_of(app)
-    assert app.button(key="worth-2").label == "Rank 2: accused"
+    assert "Rank 77 of this job has not reported" in text_of(app)
+    assert app.button(key="worth-2").label == "Rank 2: named in a finding"
 
 
 @pytest.mark.parametrize("path", MINE)
@@ -200,7 +200,7 @@ def test_a_rank_without_peers_is_compared_with_nobody(tell, open_page):
     host = specs(app)[-1]["data"]
     assert not [trace for trace in host if trace.get("line", {}).get("dash") == "dot"]
     shown = text_of(app)
-    assert "The collector of its node reports no GPU for it." in shown
+    assert "No GPU on this node (or no collector)." in shown
     assert "paceline collect" not in shown
     assert "1 rank, no stages known" in shown
     assert "nothing to compare with" in shown

@@ -29,7 +29,7 @@ def open_page(snapshot_of):
 def test_the_headline_names_median_and_worst_rank(played, open_page):
     """Both numbers, and no average."""
     shown = text_of(open_page(played))
-    assert "Worst rank: 2" in shown
+    assert "Slowest rank: 2" in shown
     assert "1.83\u00d7 the median rank" in shown
     assert "average" not in shown
 
@@ -37,15 +37,22 @@ def test_the_headline_names_median_and_worst_rank(played, open_page):
 def test_a_reader_that_failed_is_told_above_the_picture(played, open_page):
     """With its cause; the last picture stays."""
     shown = text_of(open_page(played, state="failed", cause="the page's reader of raw events failed (KeyError)"))
-    assert "The page cannot read what arrives" in shown
+    assert "The page cannot read the messages" in shown
     assert "reader of raw events failed (KeyError)" in shown
-    assert "Worst rank: 2" in shown
+    assert "Slowest rank: 2" in shown
 
 
 def test_a_finding_shows_cause_evidence_coverage_and_cost(played, open_page):
     """All that a verdict rests on is on its card."""
     shown = text_of(open_page(played))
-    wanted = ("Straggler: rank 2, slow computation", "94.0 ms", "47.7 ms", "4 of 4 ranks heard", "device-hours", "97 %")
+    wanted = (
+        "Straggler: rank 2, slow computation",
+        "94.0 ms",
+        "47.7 ms",
+        "4 of 4 ranks reported",
+        "device-hours",
+        "97 %",
+    )
     assert [words for words in wanted if words not in shown] == []
 
 
@@ -54,14 +61,14 @@ OF_A_NODE = {"first_step": -1, "last_step": -1, "nodes": ["gpu-01"], "devices": 
 KINDS = {
     "stage_imbalance": ({**NOBODY, "stage": 3, "cause": "pipeline_stage"}, "Uneven stages: stage 3"),
     "data_imbalance": ({**NOBODY, "cause": "sequence_length"}, "Uneven data: the whole job, uneven sequence lengths"),
-    "communication_bound": ({**NOBODY, "cause": "link"}, "Bound by communication: the whole job"),
-    "data_bound": ({**NOBODY, "cause": "input_pipeline"}, "Bound by data loading: the whole job, slow input"),
+    "communication_bound": ({**NOBODY, "cause": "link"}, "Communication-bound: the whole job"),
+    "data_bound": ({**NOBODY, "cause": "input_pipeline"}, "Data-bound: the whole job, slow input"),
     "hang": ({"ranks": [1], "cause": "unknown"}, "Hang: rank 1"),
-    "slowdown": ({**NOBODY, "cause": "unknown"}, "The job has become slower: the whole job"),
-    "insufficient_data": ({**NOBODY, "cause": "unknown"}, "Not enough data for a verdict: the whole job"),
+    "slowdown": ({**NOBODY, "cause": "unknown"}, "Job-wide slowdown: the whole job"),
+    "insufficient_data": ({**NOBODY, "cause": "unknown"}, "Not enough data: the whole job"),
     "configuration_mismatch": (
         {**NOBODY, "cause": "configuration"},
-        "Ranks set up differently: the whole job, ranks set up differently",
+        "Different configuration of ranks: the whole job, different configuration",
     ),
     "device_fault": ({**OF_A_NODE, "ranks": [2], "cause": "throttling"}, "Device fault: rank 2, GPU throttling"),
     "idle_device": ({**OF_A_NODE, "ranks": [], "cause": "unknown"}, "Idle GPU: GPU-7"),
@@ -78,7 +85,7 @@ def test_every_kind_of_finding_has_its_card(kind, simulated_job, tell, open_page
     tell(feed, simulated_job.described(900.0))
     tell(feed, [simulated_job.finding(1, 99, "confirmed", kind=kind, **changed)])
     shown = text_of(open_page(feed))
-    wanted = (title, "46.3 ms a step", "last into 30 of 30 steps", "4 of 4 ranks heard", "CPU contention: 0.2 %")
+    wanted = (title, "46.3 ms a step", "last into 30 of 30 steps", "4 of 4 ranks reported", "CPU contention: 0.2 %")
     assert [words for words in wanted if words not in shown] == []
 
 

@@ -98,7 +98,7 @@ def test_sessions_are_shown_with_what_they_lack(control, open_page):
     text = text_of(open_page())
     assert "1,234 messages" in text
     assert "nothing missing" in text
-    assert "3 messages and 1 gaps missing" in text
+    assert "3 messages missing, 1 gap" in text
     assert "its recorder is gone" in text
     assert "1 nodes silent" in text
 
@@ -124,7 +124,7 @@ def test_whoever_has_not_shown_the_token_sees_no_button(control, open_page):
     app = open_page()
     assert "Stop" not in labels(app)
     assert "Stop" in labels(unlocked(app))
-    assert "is needed where this page is started" in text_of(open_page(token=""))
+    assert "start this page with" in text_of(open_page(token=""))
 
 
 def test_a_session_is_stopped_in_the_name_of_who_asks(control, open_page, until):

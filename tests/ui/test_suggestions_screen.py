@@ -130,16 +130,16 @@ def test_nothing_to_suggest_says_what_was_looked_at(played, open_page):
     """A healthy cluster: how many jobs and GPUs; without a worker: that nobody looks."""
     assert "Nothing to suggest: 1 job and 4 GPUs looked at" in text_of(open_page(played, now_s=1001.0))
     shown = text_of(open_page(played, now_s=9_000.0))
-    assert "No streams worker is heard" in shown
+    assert "No stream worker is running" in shown
     assert "paceline streams" in shown
-    assert "No streams worker is heard" in text_of(open_page(Feed()))
+    assert "No stream worker is running" in text_of(open_page(Feed()))
 
 
 @pytest.mark.parametrize("gate", [None, TokenGate("")])
 def test_without_a_token_the_page_is_read_only_and_says_so(gate, heard, open_page):
     """No button, and the name of the setting."""
     app = open_page(heard(suggestion(1, NOW_S)), gate)
-    assert "Read-only: to accept or dismiss, PACELINE_UI_TOKEN" in text_of(app)
+    assert "Read-only. To accept or dismiss, start this page with PACELINE_UI_TOKEN" in text_of(app)
     assert [one.label for one in app.button] == []
     assert not app.text_input
 
@@ -147,11 +147,11 @@ def test_without_a_token_the_page_is_read_only_and_says_so(gate, heard, open_pag
 def test_a_wrong_token_opens_nothing_and_is_forgotten(heard, open_page):
     """What was typed is not kept; without a name nobody is asked."""
     app = unlocked(open_page(heard(suggestion(1, NOW_S)), TokenGate(TOKEN)), token="guess")
-    assert "This is not the token." in [one.value for one in app.error]
+    assert "Wrong token." in [one.value for one in app.error]
     assert "Accept" not in [one.label for one in app.button]
     assert app.text_input(key="token_given").value == ""
     unlocked(app, name=" ")
-    assert "Both are needed" in app.error[0].value
+    assert "Enter both" in app.error[0].value
 
 
 class _AtOnce(TokenGate):
@@ -193,7 +193,7 @@ def test_the_right_token_is_asked_once_and_a_reason_each_time(heard, open_page, 
 ANSWERS = {
     "accepted": "accepted by streams on worker-1: it is accepted now",
     "refused": "refused by streams on worker-1: it is accepted now",
-    None: "nobody answered within 10 s",
+    None: "no answer within 10 s",
 }
 
 
@@ -270,7 +270,7 @@ def test_clocks_hours_off_break_nothing(heard, open_page):
     over = suggestion(2, NOW_S, expires_s=NOW_S - 60.0)
     shown = text_of(open_page(heard(tomorrow, over)))
     assert "updated just now" in shown
-    assert "its time is over" in shown
+    assert "expired" in shown
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ def test_gaps_are_told_by_topic(sends, snapshot_of):
     """What was numbered and never came."""
     feed = sends(sends(Feed(), NOTHING), NOTHING, jump=10)
     (found,) = troubles(snapshot_of(feed))
-    assert (found.lost, found.text) == (True, f"Numbered messages never came: {10 * len(feed.senders)} on op")
+    assert (found.lost, found.text) == (True, f"Messages are missing: {10 * len(feed.senders)} on op")
 
 
 @pytest.mark.parametrize(("topic", "who"), [(OP, "the sidecar of "), (HOST, "the collector of ")])
@@ -50,7 +50,7 @@ def test_what_was_shed_is_lost_and_told_first(sends, snapshot_of, topic, who):
     feed = sends(Feed(), events.DeliveryAccount(shed={OP.name: 7}, spooled=HELD_BACK + 1), on=topic)
     shed, waiting = troubles(snapshot_of(feed))
     assert (shed.lost, waiting.lost) == (True, False)
-    assert f"{7 * len(feed.senders):,} messages were shed, by {who}" in shed.text
+    assert f"{7 * len(feed.senders):,} messages were dropped by {who}" in shed.text
     assert f"{(HELD_BACK + 1) * len(feed.senders):,} messages wait" in waiting.text
 
 
@@ -81,13 +81,11 @@ def test_samples_that_no_worker_reads_are_reported(simulated_job, tell, snapshot
     feed = sampled(Feed(), simulated_job, tell, range(1000, 1026, 5))
     assert texts(snapshot_of(feed)) == []
     sampled(feed, simulated_job, tell, [1030])
-    assert (
-        "No stream worker reads device and host: there has been no window" in texts(snapshot_of(feed, now_s=1030.0))[0]
-    )
+    assert "No stream worker reads device and host: no window was received" in texts(snapshot_of(feed, now_s=1030.0))[0]
     tell(feed, [simulated_job.window(1030.0, 99)], 1030.0)
     assert texts(snapshot_of(feed, now_s=1030.0)) == []
     sampled(feed, simulated_job, tell, range(1035, 1061, 5))
-    assert "the last window came 30 s ago" in texts(snapshot_of(feed, now_s=1060.0))[0]
+    assert "the last window was received 30 s ago" in texts(snapshot_of(feed, now_s=1060.0))[0]
 
 
 def test_a_worker_is_not_blamed_for_a_pause(simulated_job, tell, snapshot_of):
@@ -110,7 +108,7 @@ def test_its_own_reading_is_told(snapshot_of):
     feed.skip("op", 40)
     feed.unusable("window", "torn")
     found = " ".join(texts(snapshot_of(feed, restarts=2)))
-    wanted = ("behind: 1,001 on op", "passed over messages to keep up: 40 on op", "messages: 1 on window", "so far: 2")
+    wanted = ("behind: 1,001 on op", "skipped messages to keep up: 40 on op", "messages: 1 on window", "so far: 2")
     assert [words for words in wanted if words not in found] == []
 
 

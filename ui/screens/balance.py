@@ -36,7 +36,7 @@ def draw(shown: Shown, balance: BalanceView) -> None:
 
 
 def _tiles(balance: BalanceView) -> None:
-    """The plan that is followed, what a step takes under it, what was foretold, and what it took before."""
+    """The plan that is followed, the measured and predicted step time under it, and the step time before it."""
     plan = balance.plans[-1] if balance.plans else None
     recent = balance.step_s[balance.version == balance.version[-1]][-RECENT:] if balance.version.size else None
     now_s = None if recent is None or not np.isfinite(recent).any() else float(np.nanmedian(recent))
@@ -45,12 +45,12 @@ def _tiles(balance: BalanceView) -> None:
     off = "" if now_s is None or not predicted_s else f"measured: {ratio(now_s / predicted_s)} of it"
     gain = "" if now_s is None or not before_s else f"now {ratio(now_s / before_s)} of it"
     since = "" if plan is None else f"since batch {plan.event.first_batch:,}, made by {plan.event.made_by}"
-    decides = _DECIDES.get(balance.source, balance.source or "nobody who was heard")
+    decides = _DECIDES.get(balance.source, balance.source or "an unknown source")
     version = str(plan.event.version) if plan is not None else words.NONE
     tiles = [
         summary.tile("Plan", (version, ""), since),
         summary.tile("Slowest rank computes", words.seconds_parts(now_s), f"{balance.mode}, decided by {decides}"),
-        summary.tile("Foretold by the plan", words.seconds_parts(predicted_s), off),
+        summary.tile("Predicted by the plan", words.seconds_parts(predicted_s), off),
         summary.tile(before, words.seconds_parts(before_s), gain),
     ]
     st.html(f'<div class="pl"><div class="pl-tiles">{"".join(tiles)}</div></div>')
@@ -83,7 +83,7 @@ def _split(shown: Shown, balance: BalanceView) -> None:
 
 def _times(shown: Shown, balance: BalanceView) -> None:
     if balance.at_s.size == 0:
-        st.caption("No times of ranks have been heard yet.")
+        st.caption("No times of ranks have been received yet.")
         return
     kept = in_stretch(balance.at_s, shown.link.stretch(newest(balance.at_s)))
     if not kept.any():
@@ -91,7 +91,7 @@ def _times(shown: Shown, balance: BalanceView) -> None:
         return
     batch = balance.batch[kept]
     figure = balance_figures.times(batch, balance.ready_s[:, kept], balance.plans, shown.palette)
-    text = "From the start of a rank's forward to its last gradient, its wait for others left out; dashed: a new plan."
+    text = "From the start of a rank's forward to its last gradient, without waiting. Dashed: a new plan."
     zoom = partial(moment_of, batch, balance.at_s[kept])
     charts.draw(figure, "balance-times", shown.link, zoom=zoom, caption=text)
 
@@ -99,11 +99,11 @@ def _times(shown: Shown, balance: BalanceView) -> None:
 def _log(shown: Shown, balance: BalanceView) -> None:
     """Every plan, the newest first, and the proposed one above them."""
     if not (balance.plans or balance.proposed):
-        st.caption("No plan has been heard of: ranks take equal shares until their speeds are known.")
+        st.caption("No plan yet: ranks take equal shares until their speeds are known.")
         return
     lines = [*balance.plans, *([balance.proposed] if balance.proposed else [])][::-1]
     zone, now_s = zone_of(st.context.timezone), shown.snapshot.now_s
-    head = [("time", ""), ("plan", "n"), ("from batch", "n"), ("why", ""), ("step before", "n"), ("foretold", "n")]
+    head = [("time", ""), ("plan", "n"), ("from batch", "n"), ("why", ""), ("step before", "n"), ("predicted", "n")]
     head += [("took", "n"), ("samples", "")]
     rows = [[(_time(one.event.time_s, now_s, zone), ""), *_row(one)] for one in lines[:LISTED]]
     st.html(table(head, rows))

@@ -41,15 +41,15 @@ def _draw(shown: Shown) -> None:
 
 
 def _table(shown: Shown, job: JobView) -> None:
-    st.html('<div class="pl"><h2>By operation and size, the most bytes first</h2></div>')
+    st.html('<div class="pl"><h2>Collectives by operation and size</h2></div>')
     ends = [window.start_s + length_s for length_s, held in job.traffic.items() for window in held[-1:]]
     windows = chosen_windows(job.traffic, shown.link.stretch(max(ends, default=None)))
     lines = bus_lines(windows, job.world_size)
     if not lines:
         st.html(
-            '<div class="pl"><p class="muted">No collective is told in this time. Windows tell them: '
-            f"{wording.command(STREAMS[0], shown.brokers)} makes those, of jobs whose ranks time their collectives "
-            "(paceline run does).</p></div>"
+            '<div class="pl"><p class="muted">No collectives in this time. They are reported in windows: run '
+            f"{wording.command(STREAMS[0], shown.brokers)}; it needs jobs that time their collectives "
+            "(paceline run).</p></div>"
         )
         return
     rated = _rated(shown.snapshot, job)
@@ -88,7 +88,9 @@ def _caption(job: JobView, rated: float | None) -> str:
         f"Bus bandwidth as nccl-tests count it, were all {job.world_size} ranks in each; it differs in smaller groups. "
     )
     if rated is None:
-        return words + "What is rated is not known: no GPU of the job says what its links carry, or it spans nodes."
+        return (
+            words + "The rated speed is not known: the job spans nodes, or its GPUs do not report their links' speed."
+        )
     return (
         words
         + f"Dotted: the {rated / 1e9:,.0f} GB/s that its GPUs' links are rated at, one way; below half of it in red."
@@ -130,14 +132,14 @@ def _size(least_bytes: int) -> str:
 
 
 def _lateness(shown: Shown, job: JobView) -> None:
-    st.html('<div class="pl"><h2>Who comes last</h2></div>')
+    st.html('<div class="pl"><h2>Latest ranks</h2></div>')
     kept = in_stretch(job.at_s, shown.link.stretch(newest(job.at_s)))
     late_s = lateness(job.waiting_s[:, kept])
     order = [
         int(rank) for rank in np.argsort(-np.nan_to_num(late_s, nan=-1.0), kind="stable") if np.isfinite(late_s[rank])
     ]
     if not order:
-        st.html('<div class="pl"><p class="muted">Waiting was not measured in this time.</p></div>')
+        st.html('<div class="pl"><p class="muted">Waiting time was not measured in this time.</p></div>')
         return
     accused = {rank for episode in job.episodes if episode[-1].state != "recovered" for rank in episode[-1].ranks}
     named = order[:BARS]
@@ -145,9 +147,9 @@ def _lateness(shown: Shown, job: JobView) -> None:
         [str(rank) for rank in named],
         late_s[named] * np.float32(1e3),
         [rank in accused for rank in named],
-        ("rank", "lateness, ms a step, median"),
+        ("rank", "late by, ms a step, median"),
         shown.palette,
     )
-    words = "How much shorter a rank waits in a step than the one that waits longest: who comes last waits for nobody. "
-    words += f"The {len(named)} latest of {len(order)} ranks; red is accused by a finding."
+    words = "How much less a rank waits per step than the one that waits longest. The last to arrive does not wait. "
+    words += f"The {len(named)} latest of {len(order)} ranks. Red: named in a finding."
     charts.draw(figure, "lateness", shown.link, caption=words)

@@ -21,8 +21,8 @@ def draw(job: JobView, now_s: float) -> None:
     st.html('<div class="pl"><h2>Findings</h2></div>')
     if not job.episodes:
         st.html(
-            '<div class="pl pl-notice good"><b>Nobody is accused</b><p class="muted">A finding appears here by itself '
-            "once a rank has been slow for long enough to be sure.</p></div>"
+            '<div class="pl pl-notice good"><b>No rank is slow</b><p class="muted">A finding appears here '
+            "when a rank has been slow for long enough.</p></div>"
         )
     for number, episode in enumerate(job.episodes[:CARDS]):
         _card(episode, opened=number == 0)
@@ -51,9 +51,7 @@ def _card(episode: tuple[Finding, ...], *, opened: bool) -> None:
         st.html(_head(finding))
         if finding.evidence and (opened or finding.state != "recovered"):
             st.html(_evidence(finding))
-        with st.expander(
-            f"What it rests on, {len(episode)} revision{'s'[: len(episode) - 1]}", key=f"more-{finding.id}"
-        ):
+        with st.expander(f"Details, {len(episode)} revision{'s'[: len(episode) - 1]}", key=f"more-{finding.id}"):
             if finding.state == "recovered" and not opened:
                 st.html(_evidence(finding))
             st.html(_rest(finding))
@@ -112,7 +110,7 @@ def _rest(finding: Finding) -> str:
     covered = finding.coverage
     lines = [f"{words.evidence_name(item)}: {item.rule}" for item in finding.evidence if item.rule]
     lines += [f"Cleared: {words}" for words in finding.exonerated]
-    lines.append(f"Coverage: {covered.ranks_heard} of {covered.ranks_expected} ranks heard")
+    lines.append(f"Coverage: {covered.ranks_heard} of {covered.ranks_expected} ranks reported")
     lines[-1] += f", {covered.events_missing} events missing"
     lines += [f"Note: {words}" for words in covered.notes]
     shown = "".join(f'<p class="muted">{safe(line)}</p>' for line in lines)

@@ -77,14 +77,14 @@ def _search() -> None:
 def _tiles(shown_now: Shown, nodes: Ints, metric: Metric) -> None:
     snapshot, link = shown_now.snapshot, shown_now.link
     fleet = snapshot.fleet
-    st.html('<div class="pl"><h2>GPUs, the worst at the top left</h2></div>')
+    st.html('<div class="pl"><h2>GPUs, worst first</h2></div>')
     if not fleet.nodes:
-        text = "Tiles appear here by themselves."
-        summary.draw_notice(Notice("wait", "No machine is watched yet", text, (COLLECT,)), shown_now.brokers)
+        text = "Sample the GPUs and hosts of a node:"
+        summary.draw_notice(Notice("wait", "No machine has reported yet", text, (COLLECT,)), shown_now.brokers)
         return
     made = tiles(fleet, nodes, metric, snapshot.now_s)
     if made.gpu.size == 0:
-        text = f"No GPU of {link.find!r} is known: search for another name." if link.find else "No node has a GPU."
+        text = f"No GPU matches {link.find!r}: search for another name." if link.find else "No node has a GPU."
         st.html(f'<div class="pl"><p class="muted">{safe(text)}</p></div>')
         return
     figure = fleet_figure(fleet, made, metric, snapshot.now_s, shown_now.palette)
@@ -122,12 +122,12 @@ def _caption(snapshot: Snapshot, nodes: Ints, made: Tiles) -> str:
         f"{int(rows.sum()):,} GPUs on {nodes.size:,} nodes",
         per.get(made.per, f"a tile for {made.gathered} nodes, their worst GPU"),
         f"{int(throttled(fleet)[rows].sum()):,} throttled",
-        f"{int(late.sum()):,} nodes not heard for 30 s",
-        f"the newest {words.age(snapshot.now_s, float(fleet.node_s[nodes].max()))}",
+        f"{int(late.sum()):,} nodes silent for 30 s",
+        f"updated {words.age(snapshot.now_s, float(fleet.node_s[nodes].max()))}",
     ]
     ahead = int((fleet.node_s[nodes] > snapshot.now_s + AHEAD_S).sum())
     state += [f"{ahead:,} nodes' clocks are ahead of this page's"] if ahead else []
-    return " · ".join(state) + ". Click a tile for what is behind it."
+    return " · ".join(state) + ". Click a tile for its node."
 
 
 def _worst(snapshot: Snapshot, nodes: Ints, metric: Metric, link: Link) -> None:
@@ -137,16 +137,16 @@ def _worst(snapshot: Snapshot, nodes: Ints, metric: Metric, link: Link) -> None:
     rows = worst_gpus(snapshot.fleet, nodes, metric, WORST)
     if rows.size == 0:
         source = _source(metric, snapshot.connection.brokers)
-        st.html(f'<div class="pl"><p class="muted">Nobody measures it: {source}</p></div>')
+        st.html(f'<div class="pl"><p class="muted">{source}</p></div>')
         return
     jobs = {node: line for line in snapshot.jobs if line.ended_s is None for node in line.nodes}
-    head = [("node", ""), ("GPU", "n"), (metric.words, "n"), ("", ""), ("job", ""), ("as of", "n")]
+    head = [("node", ""), ("GPU", "n"), (metric.words, "n"), ("", ""), ("job", ""), ("updated", "n")]
     st.html(wording.table(head, [_worst_row(snapshot, int(row), metric, jobs, link) for row in rows]))
 
 
 def _source(metric: Metric, brokers: str) -> str:
-    mend = f"{wording.command('paceline collect', brokers)} on its nodes does"
-    return f"{mend}, with a dcgm-exporter beside it." if "active" in metric.name else f"{mend}."
+    mend = f"No data. Run {wording.command('paceline collect', brokers)} on the node"
+    return f"{mend}, with a dcgm-exporter." if "active" in metric.name else f"{mend}."
 
 
 def _worst_row(snapshot: Snapshot, row: int, metric: Metric, jobs: dict[str, JobLine], link: Link) -> list[Cell]:
@@ -180,7 +180,7 @@ def _jobs(snapshot: Snapshot, link: Link) -> None:
             st.html(f'<div class="pl"><p class="muted">No job: {typed}</p></div>')
             return
         found.sort(key=lambda one: (one.ended_s is not None, -one.lost_gpu_hours, -one.lost_s, one.name))
-        head = [("job", ""), ("state", ""), ("ranks", "n"), ("findings", "n"), ("lost", "n"), ("as of", "n")]
+        head = [("job", ""), ("state", ""), ("ranks", "n"), ("findings", "n"), ("lost", "n"), ("updated", "n")]
         st.html(wording.table(head, [_job(one, snapshot.now_s, link) for one in found[:JOBS_SHOWN]]))
         if len(found) > JOBS_SHOWN:
             st.caption(f"and {len(found) - JOBS_SHOWN} more: search for a name")
@@ -198,7 +198,7 @@ def _job(line: JobLine, now_s: float, link: Link) -> list[Cell]:
     found = [f"{line.confirmed} confirmed"] if line.confirmed else []
     found += [f"{suspected} suspected"] if suspected else []
     if line.ended_s is not None and line.findings > line.open:
-        found.append(f"{line.findings - line.open} until its end")
+        found.append(f"{line.findings - line.open} at its end")
     return [
         (Anchor(line.name, link.to("job", job=line.name)), ""),
         (standing(line, now_s)[0], ""),
@@ -214,7 +214,7 @@ def _node(snapshot: Snapshot, link: Link) -> None:
     fleet, name = snapshot.fleet, link.node or ""
     with st.container(border=True, key="node"):
         if name not in fleet.nodes:
-            mend = f"is known: {wording.command('paceline collect', snapshot.connection.brokers)} there makes it so"
+            mend = f"has reported: run {wording.command('paceline collect', snapshot.connection.brokers)} there"
             st.html(f'<div class="pl"><b>No node {safe(repr(name))} {mend}.</b></div>')
         else:
             _known_node(snapshot, fleet.nodes.index(name), link)
@@ -231,14 +231,14 @@ def _known_node(snapshot: Snapshot, at: int, link: Link) -> None:
         f"waiting for CPU {wording.ratio(float(fleet.host['pressure_cpu_ratio'][at]))}, "
         f"for memory {wording.ratio(float(fleet.host['pressure_memory_ratio'][at]))}, "
         f"for disk {wording.ratio(float(fleet.host['pressure_io_ratio'][at]))}",
-        f"as of {words.age(snapshot.now_s, float(fleet.node_s[at]))}",
+        f"updated {words.age(snapshot.now_s, float(fleet.node_s[at]))}",
     ]
     of_jobs = ", ".join(wording.cell(Anchor(line.name, link.to("job", job=line.name))) for line in jobs[:8])
     kept = wording.cell(Anchor("its history", address(node=name)))
     st.html(
         f'<div class="pl"><h2 style="margin-top:0">{safe(name)}</h2><p class="muted">{safe(" · ".join(state))}</p>'
-        f"<p>{f'Jobs: {of_jobs}' if of_jobs else 'No job of Paceline runs here.'}</p>"
-        f'<p class="muted">What happened here before: {kept}</p></div>'
+        f"<p>{f'Jobs: {of_jobs}' if of_jobs else 'No job runs here.'}</p>"
+        f'<p class="muted">Earlier findings: {kept}</p></div>'
     )
     head = [("GPU", "n"), *((metric.words, "n") for metric in METRICS), ("", ""), ("UUID", "")]
     st.html(wording.table(head, [_gpu(snapshot, int(row)) for row in rows]))

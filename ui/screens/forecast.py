@@ -21,7 +21,7 @@ from .frame import Shown, Source
 
 #: Series that the picker lists; the search narrows them.
 LISTED = 300
-FORECASTER = ("paceline forecaster", "start the forecaster; what it has learned it reads from the topics again")
+FORECASTER = ("paceline forecaster", "start the forecaster; it reads its history from the topics")
 #: Seconds within which a forecaster that runs reports a job that runs, and any series that is measured by the minute.
 REPORTS_JOB_S, REPORTS_SERIES_S = 60.0, 900.0
 
@@ -53,8 +53,8 @@ def notice_of(snapshot: Snapshot) -> Notice | None:
         return None  # The frame says so.
     windows = next((line for line in snapshot.topics if line.topic == "window"), None)
     if not snapshot.forecasts and (windows is None or windows.last_s is None):
-        text = "There are no windows to forecast from: nothing is measured, or no worker makes windows of it."
-        streams = ("paceline streams", "make windows of what is measured")
+        text = "There are no windows to forecast from: nothing is measured, or no stream worker is running."
+        streams = ("paceline streams", "make windows from the measurements")
         return Notice(
             "wait", "Nothing to forecast yet", text, (streams, ("paceline collect", "sample this node's GPUs"))
         )
@@ -63,15 +63,13 @@ def notice_of(snapshot: Snapshot) -> Notice | None:
         if snapshot.profiles:  # It has reported what it knows of jobs.
             return Notice("wait", "No forecast yet", f"The forecaster runs. {first}")
         if _overdue(snapshot):
-            text = (
-                f"A running forecaster would have reported by now. {first} Under paceline up its log is forecaster.log."
-            )
+            text = f"No forecaster is running, or it is behind. {first} Under paceline up its log is forecaster.log."
             return Notice("wait", "No forecaster has reported", text, (DOCTOR, FORECASTER))
-        text = f"{first} paceline up runs a forecaster; if none runs yet, start one:"
+        text = f"{first} paceline up runs a forecaster. Otherwise start one:"
         return Notice("wait", "No forecast yet", text, (FORECASTER,))
     newest_s = max(one.at_s for one in snapshot.forecasts.values())
     if now_s - newest_s > 600.0:
-        text = "Below is the last that it said."
+        text = "The newest forecast is shown below."
         return Notice("wait", f"No new forecast for {length(now_s - newest_s)}", text, (FORECASTER, DOCTOR))
     return None
 
@@ -92,7 +90,7 @@ def _picked(shown: Shown) -> SeriesForecast | None:
     words = search.text_input("Search", key="series_words", placeholder="job, node, GPU or what is measured")
     found = listed(snapshot.forecasts.values(), words or "")
     if not found:
-        st.caption(f"None of {len(snapshot.forecasts):,} series has these words.")
+        st.caption(f"None of {len(snapshot.forecasts):,} series matches.")
         return None
     of_job = [one for one in found if job is not None and job_of(one) == job]
     keys = [one.key for one in found[:LISTED]]
@@ -105,9 +103,9 @@ def _picked(shown: Shown) -> SeriesForecast | None:
         f"Series ({len(found):,})", keys, key="series", format_func=lambda key: names.get(key, key), on_change=_remember
     )
     if wanted and wanted not in snapshot.forecasts:
-        text = "It has no values yet, fewer than 12, or a name of its own; this is another one."
+        text = "It has fewer than 12 values, or the name is wrong. Another series is shown."
         summary.draw_notice(
-            Notice("wait", f"No forecast of {wanted[:LONGEST_NAME]} has been heard", text, (FORECASTER,)),
+            Notice("wait", f"No forecast of {wanted[:LONGEST_NAME]} yet", text, (FORECASTER,)),
             shown.brokers,
         )
     return snapshot.forecasts[chosen]
@@ -131,15 +129,15 @@ def _series(one: SeriesForecast, shown: Shown, zone: tzinfo) -> None:
     charts.draw(fan_chart(one, zone, shown.palette), "forecast", shown.link, caption=_caption(one))
     if one.busy.size:
         st.html(
-            '<div class="pl"><h2>Probability to be above its rest</h2><p class="muted">It rests on its minimum for '
-            "at least 30 % of the time: then it is one or the other, and a median says little.</p></div>"
+            '<div class="pl"><h2>Probability of use</h2><p class="muted">This series is at its minimum for '
+            "at least 30 % of the time. The probability that it is above is more useful than a median.</p></div>"
         )
         charts.draw(busy_chart(one, zone, shown.palette), "busy", shown.link)
 
 
 def _tiles(one: SeriesForecast, snapshot: Snapshot, zone: tzinfo) -> None:
     steps, now = len(one.fan), float(one.past[-1]) if one.past.size else None
-    tiles = [summary.tile("Now", summary.parts(amount(one, now)), f"as of {as_of(one.event.time_s, snapshot.now_s)}")]
+    tiles = [summary.tile("Now", summary.parts(amount(one, now)), f"updated {as_of(one.event.time_s, snapshot.now_s)}")]
     for at in sorted({max(0, steps // 4 - 1), steps - 1}):
         span_s = (at + 1) * one.event.interval_s
         tiles.append(summary.tile(f"In {length(span_s)}", summary.parts(_median(one, at)), _likely(one, at)))
@@ -165,9 +163,9 @@ def _likely(one: SeriesForecast, at: int) -> str:
 
 def _caption(one: SeriesForecast) -> str:
     """How the picture is read, and what of it is missing."""
-    said = "The bands hold the share of futures that they are named after; dotted is the naive forecast."
+    said = "Bands: 50, 80 and 95 % intervals. Dotted: naive forecast."
     if not one.past.size:
-        said += " This forecaster does not send the values that it forecasts from: no history is drawn."
+        said += " No history: this forecaster does not send the past values."
     if not one.naive.size:
-        said += " There is no naive forecast: no history to repeat, or this forecaster does not send it."
+        said += " No naive forecast: the history is too short, or this forecaster does not send it."
     return said

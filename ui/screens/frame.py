@@ -111,7 +111,7 @@ def _body(
             shown,
             title,
             ranged,
-            f"Drawn anew every {every_s:g} s" + (f": {pages} pages are open." if pages > 1 else "."),
+            f"Refreshed every {every_s:g} s" + (f": {pages} pages are open." if pages > 1 else "."),
         )
         with st.container():  # Always there: a notice that comes or goes moves nothing below it, no open card closes.
             for problem in problems:

@@ -22,15 +22,15 @@ WHAT = {
     "op-v1": "phases of steps, from sidecars of an earlier release",
     "window": "summaries, from paceline streams",
     "finding": "verdicts, from paceline streams",
-    "job": "who takes part, from paceline run",
+    "job": "ranks of jobs, from paceline run",
     "device": "GPUs, from paceline collect",
     "host": "CPU and memory, from paceline collect",
     "profile": "kinds of job, from paceline forecaster",
     "forecast": "what comes next, from paceline forecaster",
     "suggestion": "what to do, from paceline streams",
     "balance": "how long ranks computed, from jobs with a balancer",
-    "plan": "who takes how much, from balancers and paceline streams",
-    "audit": "what came of commands, from who was asked",
+    "plan": "samples of each rank, from balancers and paceline streams",
+    "audit": "results of commands, from the services that were asked",
 }
 
 
@@ -54,7 +54,7 @@ def nodes_of_job(snapshot: Snapshot) -> tuple[str, ...]:
 
 def _pipeline(snapshot: Snapshot, full: bool) -> None:
     connection = snapshot.connection
-    state = "its messages cannot be read" if connection.state == "failed" else connection.state
+    state = "messages cannot be read" if connection.state == "failed" else connection.state
     letters = len(snapshot.dead_letters)
     parts = [
         f"broker {connection.brokers}: {state}",
@@ -90,12 +90,19 @@ def _itself(snapshot: Snapshot, full: bool) -> None:
             f'<li><b>{safe(one.text)}</b><br><span class="muted">{fix}</span></li>'
             for one, fix in zip(found, fixes, strict=True)
         ]
-        well = '<p class="muted">Nothing is missing, held back or refused.</p>'
+        well = '<p class="muted">No messages are missing, waiting or rejected.</p>'
         listed = f"<ul>{''.join(items)}</ul>" if items else well
         st.html(f'<div class="pl" aria-label="Paceline itself">{listed}</div>')
     if snapshot.senders:
         with st.expander("Senders", key="senders", expanded=full):
-            head = [("sender", ""), ("sent", "n"), ("waiting", "n"), ("spooled", "n"), ("shed", "n"), ("as of", "n")]
+            head = [
+                ("sender", ""),
+                ("sent", "n"),
+                ("waiting", "n"),
+                ("spooled", "n"),
+                ("dropped", "n"),
+                ("updated", "n"),
+            ]
             shown = sorted(snapshot.senders, key=lambda one: (-_unsent(one), one.node, one.service))[
                 : SENDERS_IN_FULL if full else NODES_SHOWN
             ]
@@ -149,14 +156,11 @@ def _machines(snapshot: Snapshot) -> None:
     st.html('<div class="pl"><h2 style="margin-top:0">Machines</h2></div>')
     if not snapshot.fleet.nodes:
         collect = wording.command("paceline collect", snapshot.connection.brokers)
-        st.html(
-            f'<div class="pl"><p class="muted">No machine is watched yet: {collect} samples a node\'s GPUs and host.'
-            "</p></div>"
-        )
+        st.html(f'<div class="pl"><p class="muted">No machine has reported yet. Run {collect} on each node.</p></div>')
         return
     of_job = nodes_of_job(snapshot)
     places = sorted(range(len(snapshot.fleet.nodes)), key=lambda at: snapshot.fleet.nodes[at] not in of_job)
-    head = [("node", ""), ("CPU", "n"), ("memory", "n"), ("GPUs busy", "n"), ("hottest", "n"), ("as of", "n")]
+    head = [("node", ""), ("CPU", "n"), ("memory", "n"), ("GPUs busy", "n"), ("hottest", "n"), ("updated", "n")]
     st.html(wording.table(head, [_node(snapshot.fleet, at, snapshot.now_s) for at in places[:NODES_SHOWN]]))
     if len(places) > NODES_SHOWN:
         st.caption(f"and {len(places) - NODES_SHOWN} more")

@@ -28,8 +28,8 @@ from ..wording import safe
 from . import charts, frame, history_job, links, summary
 from .frame import Shown, Source
 
-KEEP = (f"{ARCHIVE.name}=/srv/paceline paceline archive", "keep what the topics say, as Parquet")
-SHOW = (f"{ARCHIVE.name}=/srv/paceline paceline ui", "show it on this page")
+KEEP = (f"{ARCHIVE.name}=/srv/paceline paceline archive", "store events as Parquet")
+SHOW = (f"{ARCHIVE.name}=/srv/paceline paceline ui", "show the archive on this page")
 
 
 def show(source: Source, door: HistoryDoor | None = None) -> None:
@@ -39,8 +39,8 @@ def show(source: Source, door: HistoryDoor | None = None) -> None:
 
 def _draw(shown: Shown, door: HistoryDoor | None) -> None:
     if door is None or not door.url:
-        text = f"{ARCHIVE.name} names none to this page. The other pages show what goes on without it."
-        summary.draw_notice(Notice("wait", "There is no archive to read", text, (KEEP, SHOW)), shown.brokers)
+        text = f"Set {ARCHIVE.name} for this page. The other pages work without an archive."
+        summary.draw_notice(Notice("wait", "No archive", text, (KEEP, SHOW)), shown.brokers)
         return
     sought, problems = history_link.read(_said(), shown.link)
     for problem in problems:
@@ -55,7 +55,7 @@ def _draw(shown: Shown, door: HistoryDoor | None) -> None:
     _controls(sought, [row["cluster"] for row in first.rows])
     answers = {name: told(one) for name, one in zip(wanted, asked, strict=True)}
     for trouble in dict.fromkeys(one.trouble for one in answers.values() if one.trouble):
-        summary.draw_notice(Notice("lost", "A part of this could not be answered", f"{trouble}."), shown.brokers)
+        summary.draw_notice(Notice("lost", "A part of this page could not be read", f"{trouble}."), shown.brokers)
     _body(shown, sought, answers, now_s)
 
 
@@ -88,7 +88,7 @@ def _controls(sought: Sought, clusters: Sequence[str]) -> None:
     find.text_input(
         "Search",
         key="history_find",
-        placeholder="part of a job's, node's or GPU's name",
+        placeholder="part of the name of a job, node or GPU",
         max_chars=200,
         on_change=lambda: links.change(find=st.session_state["history_find"].strip()),
     )
@@ -142,12 +142,12 @@ def _body(shown: Shown, sought: Sought, answers: dict[str, Told], now_s: float) 
         _calendar(shown, sought, answers["calendar"], now_s)
     with right:
         _causes(shown, answers["causes"])
-    _table("Nodes, the most lost first", "nodes", history_words.NODES, answers["nodes"], history_words.node_cells)
+    _table("Nodes, most lost first", "nodes", history_words.NODES, answers["nodes"], history_words.node_cells)
     live = {line.name: shown.link.changed(node=None, find="").to("job", job=line.name) for line in shown.snapshot.jobs}
     cells = partial(history_words.job_cells, live=live)
-    _table("Jobs, the newest first", "jobs", history_words.JOBS, answers["jobs"], cells)
+    _table("Jobs, newest first", "jobs", history_words.JOBS, answers["jobs"], cells)
     head = history_words.FINDINGS
-    _table("Findings, the newest first", "findings", head, answers["findings"], history_words.finding_cells)
+    _table("Findings, newest first", "findings", head, answers["findings"], history_words.finding_cells)
 
 
 def _tiles(answers: dict[str, Told]) -> None:
@@ -159,7 +159,7 @@ def _tiles(answers: dict[str, Told]) -> None:
         tiles.append(summary.tile("Lost to findings", (digits(lost), "device-hours"), note))
     for label, hours, note in history_words.used(use.rows[0]) if use.rows else []:
         value = summary.parts(history_words.hours(hours))
-        tiles.append(summary.tile(label, value, note if hours is not None else "no GPU was watched"))
+        tiles.append(summary.tile(label, value, note if hours is not None else "no GPU was measured"))
     st.html(f'<div class="pl"><div class="pl-tiles">{"".join(tiles)}</div></div>')
 
 
@@ -173,7 +173,7 @@ def _calendar(shown: Shown, sought: Sought, told_now: Told, now_s: float) -> Non
         return
     lost = history_words.days(told_now.rows)
     figure = history_figures.calendar(first, lost, told_now.days, sought.day, shown.palette)
-    caption = "Days are of UTC; a tile without colour: nothing is kept of that day. Click a day to see it alone."
+    caption = "Days in UTC. A tile without colour: no data of that day. Click a day to see only that day."
     name = f"calendar-{first:%Y-%m}-{sought.day or 'all'}"
     charts.draw(figure, name, shown.link, pick=_pick, caption=caption, numbers=partial(_calendar_csv, lost))
 
@@ -199,7 +199,7 @@ def _causes(shown: Shown, told_now: Told) -> None:
     st.html('<div class="pl"><h2>Device-hours lost by cause</h2></div>')
     rows = [row for row in told_now.rows if row["gpu_hours"]]
     if not rows:
-        st.html('<div class="pl"><p class="muted">Nothing was lost in this period that anybody counted.</p></div>')
+        st.html('<div class="pl"><p class="muted">No loss was measured in this period.</p></div>')
         return
     named = [history_words.cause(row["cause"])[:40] for row in rows]
     lost = np.array([row["gpu_hours"] for row in rows])
@@ -218,12 +218,12 @@ def _table(
         words, button = st.columns([5, 1], vertical_alignment="center")
         words.html(f'<div class="pl"><h2 style="margin-top:0">{title}</h2></div>')
         if not told_now.rows:
-            text = "not answered" if told_now.trouble else f"No {name} in this period with what is chosen above."
+            text = "no answer" if told_now.trouble else f"No {name} in this period with the filters chosen above."
             st.html(f'<div class="pl"><p class="muted">{text}</p></div>')
             return
         st.html(wording.table(head, [cells(row) for row in told_now.rows]))
         if told_now.cut:
-            st.caption(f"The first {len(told_now.rows)}; choose less time to see others.")
+            st.caption(f"The first {len(told_now.rows)}; choose a shorter period to see others.")
         with button:
             charts.csv_button(partial(_csv, told_now), f"history-{name}")
 

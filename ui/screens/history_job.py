@@ -34,13 +34,13 @@ def draw(shown: Shown, sought: Sought, answers: dict[str, Told], now_s: float) -
     with st.container(border=True, key="history_job"):
         heard = any(line.name == sought.job for line in shown.snapshot.jobs)
         link = cell(Anchor("its own page", shown.link.changed(node=None, find="").to("job", job=sought.job)))
-        now = f"It is heard now: {link}." if heard else "It is not heard now."
+        now = f"It is running now: {link}." if heard else "It is not running now."
         now = "" if shown.snapshot.connection.state == "lost" and not heard else now
         st.html(f'<div class="pl"><h2 style="margin-top:0">Job {safe(sought.job)}</h2><p class="muted">{now}</p></div>')
         stretch = _stretch(answers, sought.period(now_s))
-        st.html('<div class="pl"><h2>Its findings over time</h2></div>')
+        st.html('<div class="pl"><h2>Findings over time</h2></div>')
         _timeline(shown, answers["episodes"], stretch)
-        st.html('<div class="pl"><h2>Its pace</h2></div>')
+        st.html('<div class="pl"><h2>Step time</h2></div>')
         _pace(shown, answers["pace"])
 
 
@@ -57,17 +57,19 @@ def _stretch(answers: dict[str, Told], period: tuple[float, float]) -> tuple[flo
 
 def _timeline(shown: Shown, told: Told, stretch: tuple[float, float]) -> None:
     if not told.rows:
-        st.html('<div class="pl"><p class="muted">No finding of it in this period with what is chosen above.</p></div>')
+        st.html('<div class="pl"><p class="muted">No finding in this period with the filters chosen above.</p></div>')
         return
     figure = timeline([episode(row) for row in told.rows], stretch, shown.palette)
-    words = "Each finding from when it was first told to when it was last."
+    words = "Each finding from its first to its last message."
     words += f" The {len(told.rows)} that cost most." if told.cut else ""
     charts.draw(figure, "history-episodes", shown.link, caption=words)
 
 
 def _pace(shown: Shown, told: Told) -> None:
     if not told.rows:
-        st.html('<div class="pl"><p class="muted">Its pace is not kept: no window of it in this period.</p></div>')
+        st.html(
+            '<div class="pl"><p class="muted">No step times in this period: no window of this job is kept.</p></div>'
+        )
         return
     at_s, rows = history_words.with_gaps(told.rows)
     panels = []

@@ -38,7 +38,7 @@ def _free(one: SeriesForecast, now_s: float, zone: tzinfo) -> str:
     of_all = f"of {one.event.maximum:,.0f}" if one.event.maximum and one.event.maximum < 1e9 else "GPUs"
     when = f"most from {clock(best.start_s, now_s, zone)} to {clock(best.end_s, now_s, zone)}"
     likely = "" if best.low is None or best.high is None else f", 80 %: {best.low:,.0f} to {best.high:,.0f}"
-    seen = f"; it sees {length(len(one.fan) * one.event.interval_s)} ahead"
+    seen = f"; forecast of {length(len(one.fan) * one.event.interval_s)}"
     return summary.tile(name, (f"{best.median:,.0f}" if best.median < 1e9 else "many", of_all), when + likely + seen)
 
 
@@ -49,12 +49,12 @@ def draw_jobs(shown: Shown, zone: tzinfo) -> None:
     found = profile_words.profiles_listed(snapshot.profiles, shown.link.job)
     if not found:
         st.html(
-            '<div class="pl"><p class="muted">No job has a profile here: '
-            f"{command('paceline forecaster', shown.brokers)} makes them while jobs run.</p></div>"
+            '<div class="pl"><p class="muted">No job has a profile yet. Start '
+            f"{command('paceline forecaster', shown.brokers)}.</p></div>"
         )
         return
     ended = {(line.cluster, line.job) for line in snapshot.jobs if line.ended_s is not None}
-    head = [("job", ""), ("kind", ""), ("cycle", ""), ("next", ""), ("expected end", ""), ("as of", "n")]
+    head = [("job", ""), ("kind", ""), ("cycle", ""), ("next", ""), ("expected end", ""), ("updated", "n")]
     rows = []
     for one in found[:JOBS]:
         due_s = profile_words.next_cycle_s(one, snapshot.now_s)
@@ -76,7 +76,7 @@ def draw_jobs(shown: Shown, zone: tzinfo) -> None:
         st.caption(f"and {len(found) - JOBS:,} more; ?job=NAME in the address shows one")
     notes = {note[:200] for one in found[:JOBS] for note in one.notes[:3]}
     if notes:
-        with st.expander("What kinds and cycles rest on", key="profile-notes"):
+        with st.expander("Details of kinds and cycles", key="profile-notes"):
             st.html(
                 f'<div class="pl">{"".join(f"""<p class="muted">{safe(note)}</p>""" for note in sorted(notes))}</div>'
             )
@@ -92,15 +92,15 @@ def draw_memory(snapshot: Snapshot, zone: tzinfo) -> None:
         if newest.kind == "out_of_memory_risk" and newest.state != "recovered":
             st.html(f'<div class="pl"><p><b>{safe(verdict(newest))}</b>: {safe(newest.summary)}</p></div>')
     if not measured:
-        text = "No memory has a forecast with its size: paceline collect measures, paceline forecaster forecasts."
+        text = "No memory forecast yet. Run paceline collect on the nodes, and paceline forecaster."
     elif not found:
         furthest_s = max(len(one.fan) * one.event.interval_s for one in measured)
-        text = f"None of {len(measured):,} memories is expected to be full within {length(furthest_s)}."
+        text = f"No memory is expected to fill up within {length(furthest_s)}."
     else:
-        text = "One future in ten, and half of them, are full at these times."
+        text = "Full at these times with a probability of 10 % and 50 %."
     st.html(f'<div class="pl"><p class="muted">{safe(text)}</p></div>')
     if found:
-        head = [("memory", ""), ("now", "n"), ("size", "n"), ("one in ten full", ""), ("half full", "")]
+        head = [("memory", ""), ("now", "n"), ("size", "n"), ("full, 10 %", ""), ("full, 50 %", "")]
         st.html(table(head, [_memory(*line, snapshot.now_s, zone) for line in found[:MEMORIES]]))
     if len(found) > MEMORIES:
         st.caption(f"and {len(found) - MEMORIES:,} more")

@@ -15,7 +15,7 @@ def admitted() -> bool:
     if st.user.is_logged_in:
         return True
     st.html(style(DARK))
-    st.html('<div class="pl"><h1>Paceline</h1><p class="muted">This page asks who you are.</p></div>')
+    st.html('<div class="pl"><h1>Paceline</h1><p class="muted">This page needs a login.</p></div>')
     for provider in providers(st.secrets.get("auth", {})):
         words = "Log in" if provider is None else f"Log in with {provider}"
         st.button(words, key=f"login-{provider}", on_click=st.login, args=() if provider is None else (provider,))

@@ -16,10 +16,10 @@ from .frame import Shown
 def draw_heatmap(shown: Shown, job: JobView) -> None:
     """Ranks x steps: who works longer than the median rank, when, and what was found."""
     title, order = st.columns([3, 1], vertical_alignment="bottom")
-    title.html('<div class="pl"><h2>Own time against the median rank</h2></div>')
+    title.html('<div class="pl"><h2>Work time relative to the median rank</h2></div>')
     slow_first = order.toggle("Slowest first", key="slow_first")
     if job.steps.size == 0:
-        st.caption("No step has been heard yet; the first comes a second or two after the job's first iteration.")
+        st.caption("No step received yet. The first comes one or two seconds after the job's first iteration.")
         return
     kept = in_stretch(job.at_s, shown.link.stretch(newest(job.at_s)))
     if not kept.any():
@@ -31,24 +31,24 @@ def draw_heatmap(shown: Shown, job: JobView) -> None:
 
 
 def _caption(job: JobView) -> str:
-    words = "Own time is a step without the time spent waiting for other ranks: all ranks' steps take equally long."
+    words = "Work time is the step without waiting for other ranks: with waiting, all ranks' steps take equally long."
     words += " Draw a box to zoom in."
     if not np.isfinite(job.waiting_s).any():
-        words += " Waiting was not measured in this job, so this shows whole steps."
+        words += " Waiting was not measured in this job, so whole steps are shown."
     if job.step_s.shape[0] > figures.ROWS:
         words += f" The {figures.ROWS} slowest of {job.step_s.shape[0]} ranks."
     if job.refused:
-        words += f" {job.refused} rows were too late or impossible and are left out."
+        words += f" {job.refused} rows were too late or impossible and are not shown."
     return words
 
 
 def draw_phases(shown: Shown, job: JobView) -> None:
     """Where each rank's step went."""
-    st.html('<div class="pl"><h2>Where the time went</h2></div>')
+    st.html('<div class="pl"><h2>Time by phase</h2></div>')
     if job.phase_steps == 0:
-        st.caption("No whole step has been heard yet.")
+        st.caption("No complete step received yet.")
         return
     ranks = len(job.phase_s["step"])
     words = f"Last {job.phase_steps} steps of each rank."
-    words += f" The {figures.BARS} ranks with most own time, of {ranks}." if ranks > figures.BARS else ""
+    words += f" The {figures.BARS} ranks with the most work time, of {ranks}." if ranks > figures.BARS else ""
     charts.draw(figures.phases(job.phase_s, shown.palette), "phases", shown.link, caption=words)

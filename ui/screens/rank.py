@@ -61,18 +61,18 @@ def _draw(shown: Shown) -> None:
     _choice(job, shown.link.rank)
     if view is None:
         if shown.link.rank is not None:
-            st.html(f'<div class="pl"><b>Nobody has told of a rank {shown.link.rank} of this job.</b></div>')
+            st.html(f'<div class="pl"><b>Rank {shown.link.rank} of this job has not reported.</b></div>')
         return
     _tiles(view)
     watched = view.gpu is not None or view.host is not None
     left, right = st.columns([1.65, 1], gap="medium")
     with left:
         _phases(shown, view)
-        _gauges(shown, view.gpu, GPU_PANELS, ("gpu", "Its GPU", "GPUs"), shown.palette.accent, watched)
+        _gauges(shown, view.gpu, GPU_PANELS, ("gpu", "GPU", "GPUs"), shown.palette.accent, watched)
     with right:
         mine = [episode for episode in job.episodes if view.rank in episode[-1].ranks]
         findings.draw(replace(job, episodes=mine), shown.snapshot.now_s)
-        _gauges(shown, view.host, HOST_PANELS, ("host", "Its host", "hosts"), shown.palette.good, watched)
+        _gauges(shown, view.host, HOST_PANELS, ("host", "Host", "hosts"), shown.palette.good, watched)
 
 
 def _choice(job: JobView, rank: int | None) -> None:
@@ -85,7 +85,7 @@ def _choice(job: JobView, rank: int | None) -> None:
     worth, accused = _worth_a_look(job)
     with hints.container(horizontal=True, vertical_alignment="center"):
         for one in worth:
-            words = f"Rank {one}: {'accused' if one in accused else 'the worst now'}"
+            words = f"Rank {one}: {'named in a finding' if one in accused else 'slowest now'}"
             st.button(words, key=f"worth-{one}", on_click=links.change, kwargs={"rank": one}, disabled=one == rank)
 
 
@@ -110,12 +110,12 @@ def _tiles(view: RankView) -> None:
     slow = "slow" if median_s > 0 and own_s > 1.1 * median_s else ""
     stage = f"stage {view.stage}" if view.stage is not None else "no stages known"
     tiles = [
-        summary.tile(f"Rank {view.rank}", (view.node or "place not known", ""), view.device),
-        summary.tile("Own time a step", words.seconds_parts(own_s), factor, slow),
+        summary.tile(f"Rank {view.rank}", (view.node or "node not known", ""), view.device),
+        summary.tile("Work time per step", words.seconds_parts(own_s), factor, slow),
         summary.tile(
             "Cohort's median", words.seconds_parts(median_s), f"{words.many(view.cohort.size, 'rank')}, {stage}"
         ),
-        summary.tile("Most more time in", (largest or words.NONE, ""), _more(apart.get(largest, np.nan))),
+        summary.tile("Largest difference in", (largest or words.NONE, ""), _more(apart.get(largest, np.nan))),
     ]
     st.html(f'<div class="pl"><div class="pl-tiles">{"".join(tiles)}</div></div>')
 
@@ -132,14 +132,14 @@ def _mean(values: Any) -> float:
 def _more(seconds: float) -> str:
     if seconds != seconds:
         return "nothing to compare with"
-    return f"{words.seconds(seconds)} a step more than the median" if seconds > 0 else "nothing stands out"
+    return f"{words.seconds(seconds)} more per step than the median" if seconds > 0 else "no difference"
 
 
 def _phases(shown: Shown, view: RankView) -> None:
-    st.html('<div class="pl"><h2>Its phases beside the median of its cohort</h2></div>')
+    st.html('<div class="pl"><h2>Phases, compared with the cohort median</h2></div>')
     kept = in_stretch(view.at_s, shown.link.stretch(newest(view.at_s)))
     if not kept.any():
-        st.caption(nothing_between(view.at_s) if np.isfinite(view.at_s).any() else "No step has been heard yet.")
+        st.caption(nothing_between(view.at_s) if np.isfinite(view.at_s).any() else "No step received yet.")
         return
     told = [name for name in PHASE_COLOURS if np.isfinite(view.own_s[name][kept]).any()]
     by_gap = sorted(told, key=lambda name: -abs(_mean(view.own_s[name][kept] - view.median_s[name][kept])))
@@ -167,7 +167,7 @@ def _gauges(
 ) -> None:
     """A machine beside its peers; nothing that is not measured. ``collected``: its node has a collector."""
     name, title, peers = words
-    st.html(f'<div class="pl"><h2>{title} beside the peers\'</h2></div>')
+    st.html(f'<div class="pl"><h2>{title}, compared with its peers</h2></div>')
     kept = in_stretch(gauges.at_s, shown.link.stretch(newest(gauges.at_s))) if gauges else np.zeros(0, bool)
     if gauges is None or not kept.any():
         st.html(f'<div class="pl"><p class="muted">{_unwatched(name, gauges, collected)}</p></div>')
@@ -204,12 +204,12 @@ def _unwatched(name: str, gauges: Gauges | None, collected: bool) -> str:
     if gauges is not None:
         return "Not measured in the chosen time."
     if collected and name == "gpu":
-        return "The collector of its node reports no GPU for it."
-    return f"Not measured: <code>{safe(COLLECT[0])}</code> on its node."
+        return "No GPU on this node (or no collector)."
+    return f"No data. Run <code>{safe(COLLECT[0])}</code> on the node."
 
 
 def _throttling(gauges: Gauges, kept: Any) -> str:
     reasons: Callable[[Any], Any] = np.nan_to_num
     masks = reasons(gauges.own.get("throttle_reasons", np.zeros(kept.size))[kept]).astype(np.int64)
     slowed = masks[(masks & SLOWING) != 0]
-    return f" Throttled in {slowed.size} of {masks.size} looks: {in_words(int(slowed[-1]))}." if slowed.size else ""
+    return f" Throttled in {slowed.size} of {masks.size} samples: {in_words(int(slowed[-1]))}." if slowed.size else ""

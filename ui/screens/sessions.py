@@ -50,7 +50,7 @@ def _draw(shown: Shown, door: ControlDoor | None, gate: TokenGate | None) -> Non
         _start(shown, door, issuer)
     _answers(door)
     if not sessions:
-        text = "A session records everything, a job or some nodes from now on, with proof that nothing is missing."
+        text = "A session records everything, one job or some nodes, and proves that nothing is missing."
         summary.draw_notice(Notice("good", "No session is recorded", text, (notices.SESSION,)), shown.brokers)
         return
     wanted = st.query_params.get("session")
@@ -98,7 +98,7 @@ def _answers(door: ControlDoor) -> None:
         if change is not None:
             tone = "lost" if change.failed else "good" if change.said else "wait"
             dot = f'<span class="pl-dot" style="background:{summary.TONES[tone]}"></span>'
-            said = f"{change.words}: {change.said or 'on its way'}"
+            said = f"{change.words}: {change.said or 'sent'}"
             st.html(f'<div class="pl" role="status"><p>{dot}{safe(said)}</p></div>')
 
 
@@ -109,7 +109,7 @@ def _card(session: Mapping[str, Any], shown: Shown, door: ControlDoor, issuer: s
     reason = words.text(session, "reason")
     facts = [words.subject(session), f"by {words.text(session, 'issuer')}", f"on {words.text(session, 'host')}"]
     updated_s = words.number(session, "updated_s")
-    facts += [f"told {age(now_s, updated_s)}"] if updated_s else []
+    facts += [f"updated {age(now_s, updated_s)}"] if updated_s else []
     why = f"<p>{safe(reason)}</p>" if reason else ""
     with st.container(border=True, key=f"session-{name}"):
         st.html(
@@ -143,7 +143,7 @@ def _button(action: str, name: str, door: ControlDoor, issuer: str) -> None:
         st.button(action.capitalize(), key=f"{action}-{name}", on_click=_ask, args=arguments)
         return
     with st.popover("Delete", key=f"open-delete-{name}"):
-        st.caption("All that it recorded is gone then.")
+        st.caption("This deletes all recorded data of the session.")
         st.button("Delete for good", key=f"delete-{name}", type="primary", on_click=_ask, args=arguments)
 
 
@@ -173,7 +173,7 @@ def _compare(sessions: list[Mapping[str, Any]], door: ControlDoor) -> None:
         return
     numbers = [door.numbers(name) for name in chosen]
     if any(one is None for one in numbers):
-        st.caption("Reading what they hold…")
+        st.caption("Reading the sessions…")
         return
     heads = "".join(f'<th class="n">{safe(name)}</th>' for name in chosen)
     rows = "".join(

@@ -45,9 +45,7 @@ def draw(one: Suggestion, shown: Shown, door: ControlDoor | None, issuer: str | 
 
 def _head(one: Suggestion, now_s: float) -> str:
     colour = summary.TONES[words.tone(one.state)]
-    until = (
-        f"valid for {age(one.expires_s, now_s).removesuffix(' ago')}" if one.expires_s > now_s else "its time is over"
-    )
+    until = f"valid for {age(one.expires_s, now_s).removesuffix(' ago')}" if one.expires_s > now_s else "expired"
     facts = [
         words.about(one),
         f"job {one.job}" if one.job and one.target != f"job:{one.job}" else "",
@@ -140,7 +138,7 @@ def _ask(one: Suggestion, action: str, door: ControlDoor, issuer: str) -> None:
 def _send(one: Suggestion, action: str, door: ControlDoor, issuer: str) -> None:
     because = (st.session_state.get(f"because-{action}-{one.id}") or "").strip()
     if not because:
-        st.toast("Say why: it goes into the audit log.")
+        st.toast("Enter a reason: it goes into the audit log.")
         return
     body = {"because": because[:LONGEST_REASON]}
     change = door.ask(f"{action} {one.id}", "POST", f"/v1/suggestions/{segment(one.id)}/{action}", body, issuer)

@@ -53,32 +53,30 @@ def _draw(shown: Shown, door: ControlDoor | None, gate: TokenGate | None) -> Non
     linked = [one for one in snapshot.suggestions if one.id == wanted]
     cards = [*linked, *(one for one in found if one.id != wanted)]
     if wanted and not linked:
-        text = (
-            "It was never made here, or is long over. `paceline suggestions` in a terminal lists what the topic holds."
-        )
+        text = "It does not exist here, or ended long ago. To list all suggestions, run `paceline suggestions`."
         summary.draw_notice(
             Notice("wait", f"No suggestion {wanted[:64]} is known", text.replace("`", "")), shown.brokers
         )
     if not cards:
-        st.caption(f"None of {len(snapshot.suggestions):,} is in these states.")
+        st.caption(f"None of {len(snapshot.suggestions):,} has one of these states.")
     for number, one in enumerate(cards[:CARDS]):
         suggestion_card.draw(one, shown, door, issuer, opened=number == 0)
     if len(cards) > CARDS:
-        st.caption(f"and {len(cards) - CARDS:,} more, of less gain: choose states above")
+        st.caption(f"and {len(cards) - CARDS:,} more with less gain: choose states above")
 
 
 def nothing(snapshot: Snapshot) -> Notice:
     """Why there is no suggestion: all is well, or nobody looks."""
     if snapshot.connection.state != "connected":
-        text = "Suggestions appear here by themselves once the broker answers."
-        return Notice("wait", "No suggestion has been heard", text, (DOCTOR,))
+        text = "Suggestions appear here once the broker answers."
+        return Notice("wait", "No suggestions yet", text, (DOCTOR,))
     last_s = next((line.last_s for line in snapshot.topics if line.topic == "window"), None)
     if last_s is None or snapshot.now_s - last_s > SILENT_S:
-        heard = "No window has ever come" if last_s is None else f"The last window came {age(snapshot.now_s, last_s)}"
-        text = f"{heard}: nobody looks at what is measured, so nothing can be suggested."
-        return Notice("wait", "No streams worker is heard", text, (STREAMS, DOCTOR))
+        heard = "No window was received" if last_s is None else f"The last window is from {age(snapshot.now_s, last_s)}"
+        text = f"{heard}, so there are no suggestions. Start one:"
+        return Notice("wait", "No stream worker is running", text, (STREAMS, DOCTOR))
     jobs = sum(1 for line in snapshot.jobs if line.ended_s is None)
     gpus = len(snapshot.fleet.uuids)
-    looked = f"{jobs:,} job{'s' if jobs != 1 else ''} and {gpus:,} GPU{'s' if gpus != 1 else ''} looked at"
-    text = "A suggestion appears here by itself once one rests on enough evidence; what is well used gets none."
+    looked = f"{jobs:,} job{'s' if jobs != 1 else ''} and {gpus:,} GPU{'s' if gpus != 1 else ''} checked"
+    text = "A suggestion appears here once there is enough evidence for it."
     return Notice("good", f"Nothing to suggest: {looked}", text)

@@ -27,8 +27,12 @@ def draw_title(snapshot: Snapshot, title: str | None = None) -> None:
     if snapshot.connection.state in ("lost", "failed"):
         state, tone = f"{state} when last seen", "lost"
     heard = sum(1 for row in job.step_s if (row == row).any())
-    parts = [f"{heard} of {job.world_size} ranks heard", job.backend, f"attempt {job.attempt}" if job.attempt else ""]
-    parts += [f"step {job.steps[-1]:,}" if job.steps.size else "", f"as of {words.age(now_s, job.last_s)}"]
+    parts = [
+        f"{heard} of {job.world_size} ranks reporting",
+        job.backend,
+        f"attempt {job.attempt}" if job.attempt else "",
+    ]
+    parts += [f"step {job.steps[-1]:,}" if job.steps.size else "", f"updated {words.age(now_s, job.last_s)}"]
     st.html(
         f'<div class="pl"><h1>{safe(job.name)}</h1><p class="muted">'
         f'<span class="pl-dot" style="background:{TONES[tone]}"></span>'
@@ -54,24 +58,24 @@ def draw_tiles(job: JobView, numbers: Headline, now_s: float) -> None:
     accused = {rank for one in latest if one.state != "recovered" and one.first_step >= 0 for rank in one.ranks}
     slow = "slow" if numbers.worst_rank in accused else ""
     factor = f"{numbers.factor:.2f}{wording.TIMES} the median rank" if numbers.factor is not None else ""
-    worst = f"Worst rank: {numbers.worst_rank}" if numbers.worst_rank is not None else "Worst rank"
+    worst = f"Slowest rank: {numbers.worst_rank}" if numbers.worst_rank is not None else "Slowest rank"
     where = job.places.get(numbers.worst_rank, "") if numbers.worst_rank is not None else ""
     p95 = f"95 % within {words.seconds(numbers.step_p95_s)}" if numbers.step_p95_s is not None else ""
     open_now = [episode[-1] for episode in job.episodes if episode[-1].state != "recovered"]
     confirmed = sum(1 for finding in open_now if finding.state == "confirmed")
-    ended, note = job.ended_s is not None, f"{confirmed} confirmed" if open_now else "no rank is accused"
+    ended, note = job.ended_s is not None, f"{confirmed} confirmed" if open_now else "no slow rank"
     lost_s = sum(episode[-1].cost.lost_s for episode in job.episodes)
     tiles = [
         tile("Step time, all ranks", words.seconds_parts(numbers.step_s), p95),
-        tile("Median rank's own time", words.seconds_parts(numbers.own_s), "at work, waiting left out"),
+        tile("Work time, median rank", words.seconds_parts(numbers.own_s), "without waiting"),
         tile(worst, words.seconds_parts(numbers.worst_s), " · ".join(filter(None, [factor, where])), slow),
         tile("Waiting for other ranks", parts(wording.ratio(numbers.wait_ratio)), "of the median rank's step"),
-        tile("Findings at its end" if ended else "Open findings", (str(len(open_now)), ""), note),
-        tile("Time lost", words.seconds_parts(lost_s), f"{'in all' if ended else 'so far'}, all findings together"),
+        tile("Findings at the end" if ended else "Open findings", (str(len(open_now)), ""), note),
+        tile("Time lost", words.seconds_parts(lost_s), f"{'in total' if ended else 'so far'}, all findings"),
     ]
     if job.energy is not None:
         tiles.append(tile("Energy", job.energy.total, job.energy.note))
-    foot = f"{numbers.source}, as of {words.age(now_s, numbers.as_of_s)}" if numbers.as_of_s else numbers.source
+    foot = f"{numbers.source}, updated {words.age(now_s, numbers.as_of_s)}" if numbers.as_of_s else numbers.source
     foot += f" · energy: {job.energy.detail}" if job.energy is not None else ""
     st.html(f'<div class="pl"><div class="pl-tiles">{"".join(tiles)}</div><p class="muted">{safe(foot)}</p></div>')
 

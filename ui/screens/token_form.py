@@ -22,7 +22,7 @@ LONGEST_NAME = 200
 def draw(gate: TokenGate | None, what: str) -> str | None:
     """Say who may do ``what``, or ask for the token; the name of who may, None of who may not."""
     if gate is None or not gate.opens:
-        _say(f"Read-only: to {what}, {UI_TOKEN.name} is needed where this page is started.")
+        _say(f"Read-only. To {what}, start this page with {UI_TOKEN.name} set.")
         return None
     issuer: str | None = st.session_state.get(ISSUER)
     if issuer is not None:
@@ -39,11 +39,11 @@ def draw(gate: TokenGate | None, what: str) -> str | None:
 def _form(gate: TokenGate) -> None:
     known = login.name()
     if known == "":
-        _say("Your login tells no verified e-mail: nobody would know who asks.")
+        _say("Your login has no verified e-mail address, so changes cannot be recorded under your name.")
         return
     with st.form("token_form", clear_on_submit=True, border=False):
         if known is None:
-            st.text_input("Your name, for the record", key="token_name", max_chars=LONGEST_NAME)
+            st.text_input("Your name, for the audit log", key="token_name", max_chars=LONGEST_NAME)
         else:
             _say(f"You are logged in as {known}.")
         st.text_input("Token", key="token_given", type="password", max_chars=LONGEST, autocomplete="off")
@@ -57,10 +57,10 @@ def _unlock(gate: TokenGate, known: str | None) -> None:
     given = st.session_state.get("token_given") or ""
     st.session_state["token_given"] = ""
     if not name or not given:
-        st.session_state[WRONG] = "Both are needed: a name for the record, and the token."
+        st.session_state[WRONG] = "Enter both your name, for the audit log, and the token."
         return
     verdict = gate.judge(given, time.monotonic())
-    told = {"wrong": "This is not the token.", "too often": "Too many attempts. Wait a minute and try again."}
+    told = {"wrong": "Wrong token.", "too often": "Too many attempts. Wait a minute and try again."}
     st.session_state[WRONG] = told.get(verdict, "")
     if verdict == "right":
         st.session_state[ISSUER] = name

@@ -56,7 +56,7 @@ STEPS = Row(
             stacked=True,
         ),
         Panel(
-            "Own time of the slowest ranks, a step",
+            "Work time of the slowest ranks, a step",
             ((f'paceline_rank_own_seconds{{{JOB}, rank=~"$rank"}}', "rank {{rank}}"),),
             "s",
             width=12,

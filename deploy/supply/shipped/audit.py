@@ -58,7 +58,7 @@ def main() -> int:
             print(f"{name}: {line}")
     if worst == UNKNOWN:
         print(
-            "make audit: not all was looked at; mend: run it where PyPI's JSON interface can be reached",
+            "make audit: not all was looked at; fix: run it where PyPI's JSON interface can be reached",
             file=sys.stderr,
         )
     return worst

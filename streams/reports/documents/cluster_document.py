@@ -52,11 +52,11 @@ def _opening(report: ClusterReport) -> list[Block]:
     elif report.jobs:
         blocks.append(Notice("No job was found to be held back", f"{many(len(report.jobs), 'job')} watched.", "good"))
     else:
-        blocks.append(Notice("No job was heard of", "", "caution"))
+        blocks.append(Notice("No job reported", "", "caution"))
     tiles = [Tile("devices sampled", count(report.devices)), Tile("jobs", count(len(report.jobs)))]
     if total:
         tiles += [
-            Tile("device-hours used", hours(use.used), f"{share(use.used / total)} of those told"),
+            Tile("device-hours used", hours(use.used), f"{share(use.used / total)} of those measured"),
             Tile("idle", hours(use.idle), f"{share(use.idle / total)}; jobs held {hours(use.held)} of them"),
         ]
         if use.unknown:
@@ -90,7 +90,7 @@ def _lost(report: ClusterReport) -> list[Block]:
     head = ("cause", "found as", "findings", "device-hours", "time of jobs")
     return [
         Heading("Device-hours lost by cause"),
-        Picture(pictures.bars(bars), "Device-hours that stood or worked in vain because of each cause."),
+        Picture(pictures.bars(bars), "Device-hours lost to each cause."),
         Table(head, rows, right=(2, 3, 4)),
     ]
 
@@ -187,7 +187,7 @@ def _rests(report: ClusterReport) -> list[str]:
     if not report.devices:
         items = ["No device was sampled, so hours used and idle are not known: paceline collect samples them."]
     if not report.next:
-        items.append("No forecast of the cluster was told: paceline forecaster makes them.")
+        items.append("No forecast of the cluster: start paceline forecaster.")
     if report.jobs_left_out:
         items.append(f"{count(report.jobs_left_out)} events of further jobs are beyond what a report holds.")
     return items + report.notes

@@ -107,7 +107,7 @@ def _changes(comparison: Comparison) -> list[Block]:
 def _facts(comparison: Comparison) -> list[Block]:
     blocks: list[Block] = [Heading("What else is different")]
     if not comparison.facts:
-        return [*blocks, Paragraph("Nothing of what both runs told of themselves.")]
+        return [*blocks, Paragraph("No facts that both runs reported.")]
     rows = tuple(tuple(fact) for fact in comparison.facts[:_MOST_FACTS])
     blocks.append(Table(("fact", "first", "second"), rows))
     if len(comparison.facts) > _MOST_FACTS:

@@ -77,12 +77,12 @@ def _some(names: list[str]) -> str:
 def _verdict(job: JobReport) -> Notice:
     """The one thing to know."""
     if not job.steps:
-        return Notice("No steps were heard", "Nothing can be said of this job's pace.", "caution")
+        return Notice("No steps were received", "The speed of this job is not known.", "caution")
     open_hang = next(
         (one.finding for one in job.episodes if one.finding.kind == "hang" and one.finding.state == "confirmed"), None
     )
     if open_hang is not None:
-        return Notice("It stands still", open_hang.summary, "slow")
+        return Notice("It hangs", open_hang.summary, "slow")
     part = job.lost_s / job.elapsed_s if job.elapsed_s else 0.0
     if job.lost and part >= _LITTLE:
         first = job.lost[0]
@@ -94,12 +94,10 @@ def _verdict(job: JobReport) -> Notice:
         text = episode.summary + (f" Next: {advice}." if advice else "")
         return Notice(title, text, "slow")
     if job.heard.ranks_heard < 2:
-        return Notice(
-            "Nobody to compare with", "One rank was heard; who holds a job back takes two to tell.", "caution"
-        )
+        return Notice("No other rank to compare with", "Only one rank reported; a comparison needs two.", "caution")
     if job.heard.ranks_heard < job.heard.ranks_expected:
         unheard = job.heard.ranks_expected - job.heard.ranks_heard
-        return Notice("Nothing was found, but not all was heard", f"{many(unheard, 'rank')} told nothing.", "caution")
+        return Notice("Nothing was found, but data is missing", f"{many(unheard, 'rank')} did not report.", "caution")
     if any(one.finding.kind == "insufficient_data" for one in job.episodes):
         return Notice(
             "Not enough to judge",
@@ -122,7 +120,7 @@ def _tiles(job: JobReport) -> list[Tile]:
     if job.steps and job.elapsed_s and job.batch_size:
         ranks = max(job.heard.ranks_heard, 1)
         rate = job.steps * job.batch_size * ranks / job.elapsed_s
-        tiles.append(Tile("samples", f"{rate:,.0f}/s", "batch size of a loader x ranks heard"))
+        tiles.append(Tile("samples", f"{rate:,.0f}/s", "batch size of a loader x ranks reporting"))
     if job.steps:
         part = job.lost_s / job.elapsed_s if job.elapsed_s else 0.0
         tone = "slow" if part >= _LITTLE else "good"
@@ -206,9 +204,7 @@ def _course(job: JobReport) -> list[Block]:
             if len(course.ranks) <= pictures.MOST_ROWS
             else " Neighbouring ranks share a row, which shows the slowest of them."
         )
-        caption = (
-            f"Time at work in a step, waiting left out, against the median rank's. Blank: nothing was told.{shared}"
-        )
+        caption = f"Work time in a step, without waiting, relative to the median rank's. Blank: no data.{shared}"
         blocks += [
             Heading("Ranks over time", 3),
             Picture(pictures.ranks_by_time(course), caption, rank_lines(course)),

@@ -136,7 +136,7 @@ def _energy(report: Report, tariff: Tariff) -> list[Block]:
     total = sum(one.energy_j or 0.0 for one in told)
     if not told or total <= 0:
         return []
-    tiles = [Tile("energy of devices", kwh(total), f"{many(len(told), 'device')} of {len(report.devices)} told theirs")]
+    tiles = [Tile("energy of devices", kwh(total), f"{many(len(told), 'device')} of {len(report.devices)} reported it")]
     lost, elapsed = sum(job.lost_s for job in report.jobs[:1]), sum(job.elapsed_s for job in report.jobs[:1])
     if len(report.jobs) == 1 and lost and elapsed:
         wasted = total * min(lost / elapsed, 1.0)

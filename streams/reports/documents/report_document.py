@@ -42,7 +42,7 @@ def _subtitle(report: Report) -> str:
 
 def _overview(jobs: list[JobReport]) -> list[Block]:
     if not jobs:
-        return [Paragraph("No job was heard of.")]
+        return [Paragraph("No job reported.")]
     rows = tuple(
         (
             name(job),
@@ -77,7 +77,7 @@ def _coverage(report: Report) -> list[str]:
     if not report.hosts:
         items.append("No host was sampled: CPU, memory, disk and network of the nodes are not known.")
     if not any(one.energy_j is not None for one in report.devices):
-        items.append("Energy was not told, so neither energy nor its cost is in this report.")
+        items.append("Energy was not measured, so this report has neither energy nor its cost.")
     if not report.forecasts:
         items.append("No forecast could be compared with what came.")
     items += [
@@ -95,13 +95,13 @@ def _some(names: list[str]) -> str:
 
 def _of_job(job: JobReport, *, alone: bool) -> list[str]:
     heard, who = job.heard, "" if alone else f"{name(job)}: "
-    items = [f"{who}{heard.ranks_heard:,} of {many(max(heard.ranks_expected, heard.ranks_heard), 'rank')} were heard."]
+    items = [f"{who}{heard.ranks_heard:,} of {many(max(heard.ranks_expected, heard.ranks_heard), 'rank')} reported."]
     if job.elapsed_s and heard.told_s < 0.98 * job.elapsed_s:
         silent = job.elapsed_s - heard.told_s
-        items.append(f"{who}In {seconds(silent)} ({share(silent / job.elapsed_s)} of the time) no step was told.")
+        items.append(f"{who}In {seconds(silent)} ({share(silent / job.elapsed_s)} of the time) no step was reported.")
     if heard.missing_events:
-        items.append(f"{who}{many(heard.missing_events, 'message')} never came.")
+        items.append(f"{who}{many(heard.missing_events, 'message')} are missing.")
     if job.steps and not job.phases:
-        items.append(f"{who}No phases were told: where a step's time goes is not known.")
+        items.append(f"{who}No phases were reported: the parts of a step are not known.")
     items += [f"{who}{note}" for note in heard.notes]
     return items

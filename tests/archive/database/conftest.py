@@ -31,7 +31,7 @@ def own_embedded() -> Iterator[BrokerSettings]:
 def new_postgres(free_port: Callable[[], int]) -> Iterator[Callable[..., PostgresServer]]:
     """Starts a PostgreSQL of one's own, which may be stopped, with these settings."""
     if postgresql_server.programs() is None:
-        pytest.skip(f"no PostgreSQL here; mend: {postgresql_server.MEND}")
+        pytest.skip(f"no PostgreSQL here; fix: {postgresql_server.MEND}")
     with contextlib.ExitStack() as stack:
 
         def make(**settings: str) -> PostgresServer:

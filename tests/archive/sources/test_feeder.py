@@ -80,7 +80,7 @@ def test_what_could_not_be_committed_is_asked_for_again(
         with pytest.raises(StoreError):
             until(lambda: feeder.serve(writer))
     until(lambda: feeder.failure)
-    assert "the archive did not take what was told" in feeder.failure
+    assert "the archive did not accept the rows" in feeder.failure
     until(lambda: served(feeder, Writer(store)) or feeder.rounds)
     assert ask("SELECT count(*), count(DISTINCT job) FROM slurm_job") == [(3, 3)]
 

@@ -101,7 +101,7 @@ def program(folder: Path, text: str) -> dict[str, str]:
         ("exit 3", "sacct failed with status 3: nothing"),
         ("exec sleep 600", "sacct did not end within 0.2 s"),
         ("exec >/dev/null 2>&1; exec sleep 600", "sacct did not end within 0.2 s"),
-        ("exec yes", "sacct says more than 1,000,000 bytes; mend: fewer --sacct-days"),
+        ("exec yes", "sacct says more than 1,000,000 bytes; fix: fewer --sacct-days"),
     ],
 )
 def test_a_program_that_fails_hangs_or_babbles_is_told_and_ended(
@@ -114,5 +114,5 @@ def test_a_program_that_fails_hangs_or_babbles_is_told_and_ended(
 
 
 def test_without_sacct_the_mend_is_told(tmp_path: Path):
-    with pytest.raises(SourceError, match="no sacct here; mend: run the archive where Slurm's clients are"):
+    with pytest.raises(SourceError, match="no sacct here; fix: run the archive where Slurm's clients are"):
         said(["sacct"], {"PATH": str(tmp_path)})

@@ -71,11 +71,11 @@ def test_the_operator_reads_what_is_dropped_and_when_all_arrives_again() -> None
     run.book.update(finding(), 1000.0)
     run.turn(1000.0, 0.0, gather=False)
     run.turn(1000.0, 1.0, gather=False)
-    assert said == ["webhook at a.example: refused for good, finding:f1 is dropped: answered 400: bad"]
+    assert said == ["webhook at a.example: refused, finding:f1 is dropped: answered 400: bad"]
     run.book.update(finding(id="f2"), 1000.0)
     for at_s in range(2, 60):
         run.turn(1000.0, float(at_s), gather=False)
     assert said[1:] == [
-        "webhook at a.example: answered 403; tried again until it arrives",
+        "webhook at a.example: answered 403; retried until it arrives",
         "webhook at a.example: arrives again",
     ]

@@ -75,7 +75,7 @@ def test_a_nodes_finding_outlives_the_job() -> None:
 def test_what_nobody_speaks_of_for_a_day_is_over() -> None:
     held = after(finding())
     assert fires(held, now_s=1500.0 + book.QUIET_S)
-    assert held.standing(held.alerts["finding:f1"], 1501.0 + book.QUIET_S).ending == "not heard of for a day"
+    assert held.standing(held.alerts["finding:f1"], 1501.0 + book.QUIET_S).ending == "no message for a day"
     assert fires(held, now_s=0.0)
 
 

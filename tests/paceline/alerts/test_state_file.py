@@ -30,7 +30,7 @@ def test_two_do_not_share_one(tmp_path: Path) -> None:
 def test_a_damaged_one_is_put_aside(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "state.json").write_bytes(data)
     file = StateFile(tmp_path / "state.json")
-    with pytest.raises(StateFileError, match="what holds is told again"):
+    with pytest.raises(StateFileError, match="open findings are sent again"):
         file.read()
     assert (tmp_path / "state.json.damaged").read_bytes() == data
     assert file.read() == {}

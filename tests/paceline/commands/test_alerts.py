@@ -107,7 +107,7 @@ def test_it_goes_on_until_it_is_stopped_and_tries_again(
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=PATIENCE_S)[1] == ""
     assert process.returncode == 0
-    assert "answered 503: later; tried again until it arrives" in errors
+    assert "answered 503: later; retried until it arrives" in errors
     assert all(line.isprintable() for line in errors.splitlines())
 
 
@@ -151,9 +151,9 @@ def test_addresses_with_a_secret_come_from_a_file(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "nobody to tell"),
+        ([], "no destination"),
         (["--to", "gopher://a/"], "not a kind of address"),
-        (["--to", f"https://u:{SECRET}@a/"], "a password on a command line is for all to see"),
+        (["--to", f"https://u:{SECRET}@a/"], "passwords on the command line are visible to other users"),
         (["--command", "'"], "--command: No closing quotation"),
         (["--command", ""], "names no program"),
     ],

@@ -33,7 +33,7 @@ def test_a_missing_topic_is_a_warning_and_named():
 def test_another_partition_count_fails_with_the_way_out():
     """A topic that the broker made by itself has one partition, and streams cannot join it."""
     found = checks.compare({**TABLE, topics.OP.name: 1})
-    assert (status(found), topics.OP.name in found[0].mend) == (["fail"], True)
+    assert (status(found), topics.OP.name in found[0].fix) == (["fail"], True)
 
 
 def test_foreign_topics_are_nobodys_business():
@@ -59,7 +59,7 @@ def test_without_nvml_gpus_are_not_measured_and_nothing_fails(monkeypatch: pytes
     """A node without the package is told how to get it."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
     found = checks.nvml()
-    assert (found.status, "[collectors]" in found.mend) == ("warn", True)
+    assert (found.status, "[collectors]" in found.fix) == ("warn", True)
 
 
 @pytest.mark.parametrize(

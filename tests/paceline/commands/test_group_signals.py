@@ -41,7 +41,7 @@ speaker.say(rank.Bye(ended_s=time.time()))
 """
 #: The panel at the end, whole: its head with the steps that were heard, a verdict, and its last line.
 PANEL = re.compile(
-    r"^paceline: job \S+, 1 ranks?, \d+ steps, .*\n(?s:.*)^  Verdict  .*\n(?s:.*)^  Heard    1 of 1 ranks?", re.M
+    r"^paceline: job \S+, 1 ranks?, \d+ steps, .*\n(?s:.*)^  Verdict  .*\n(?s:.*)^  Coverage 1 of 1 ranks?", re.M
 )
 TESTS = str(Path(__file__).parents[1] / "training")
 

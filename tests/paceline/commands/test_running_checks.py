@@ -49,7 +49,7 @@ def test_a_group_is_judged_by_who_reads_and_how_far(state: str, behind: int, exp
     """Messages that wait for nobody fail; many that wait for somebody are a warning."""
     (found,) = keeping_up([GroupLag(topics.STREAMS_GROUP, state, {OP: behind, topics.HOST.name: 0})])
     assert (found.status, f"{behind} messages behind" in found.says) == (expected, True)
-    assert (found.mend is None) == (expected == "ok")
+    assert (found.fix is None) == (expected == "ok")
     assert ("op " in found.says) == bool(behind)
 
 
@@ -80,14 +80,14 @@ def test_a_worker_that_hangs_fails():
     export, streams = keeping_up(group("Unknown", 5, 100), stalled=True)
     assert (export.status, streams.status) == ("ok", "fail")
     assert "hangs or has not joined" in streams.says
-    assert streams.mend
+    assert streams.fix
 
 
 def test_without_any_worker_ever_that_is_said():
     """A stack whose streams were never started judges nobody."""
     found = keeping_up([GroupLag("paceline-export", "Stable", {})])
-    assert [(check.status, check.mend is None) for check in found] == [("ok", True), ("warn", False)]
-    assert "paceline streams" in str(found[1].mend)
+    assert [(check.status, check.fix is None) for check in found] == [("ok", True), ("warn", False)]
+    assert "paceline streams" in str(found[1].fix)
 
 
 @pytest.mark.parametrize(("age_s", "expected"), [(10.0, "warn"), (running_checks.RECENT_S + 1.0, "ok")])
@@ -303,10 +303,10 @@ def test_an_archive_is_asked_where_the_settings_name_one(tmp_path: Path):
     """Without one there is nothing to say; one that is not there yet, and one that cannot be read, have a mend."""
     assert running_checks.archive({}) == []
     [missing] = running_checks.archive({"PACELINE_ARCHIVE": str(tmp_path / "none")})
-    assert (missing.status, missing.mend) == ("warn", f"paceline archive --to {tmp_path / 'none'}")
+    assert (missing.status, missing.fix) == ("warn", f"paceline archive --to {tmp_path / 'none'}")
     (tmp_path / "manifest").mkdir()
     (tmp_path / "manifest" / "000000000001.json.gz").write_bytes(b"no gzip")
     [broken] = running_checks.archive({"PACELINE_ARCHIVE": str(tmp_path)})
-    assert (broken.status, bool(broken.mend)) == ("fail", True)
+    assert (broken.status, bool(broken.fix)) == ("fail", True)
     [foreign] = running_checks.archive({"PACELINE_ARCHIVE": "gs://user:secret@bucket/x"})
     assert (foreign.status, "secret" in foreign.says) == ("fail", False)

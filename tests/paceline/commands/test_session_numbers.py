@@ -41,5 +41,5 @@ def test_an_answer_that_lacks_everything_is_still_a_table() -> None:
 
 def test_without_a_producer_nothing_is_proved() -> None:
     """`nothing is missing` of nobody would be wrong."""
-    assert "no numbered message has come yet" in one({"name": "z", "producers": 0, "missing": 0})
+    assert "no numbered message was received yet" in one({"name": "z", "producers": 0, "missing": 0})
     assert "every message of 2 producers" in one({"name": "z", "producers": 2, "missing": 0})

@@ -174,7 +174,7 @@ def test_without_a_stack_that_is_said(
     """`status` is 3, as of a program that does not run; `down` has nothing to do."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert (stack_status.status([]), stack_status.down([])) == (3, 0)
-    assert "nothing runs here" in capsys.readouterr().err
+    assert "not running" in capsys.readouterr().err
 
 
 def test_what_runs_in_a_terminal_is_not_ended(
@@ -185,7 +185,7 @@ def test_what_runs_in_a_terminal_is_not_ended(
     monkeypatch.setattr(stack_status, "readiness", lambda url: None if "_stcore" in url else "joining")
     stack_state.write(stack(detached=False, addresses={**ADDRESSES, "broker": "nonsense"}), tmp_path / "paceline")
     assert stack_status.down([]) == 0
-    assert "Ctrl-C there ends it" in capsys.readouterr().err
+    assert "stop it there with Ctrl-C" in capsys.readouterr().err
     assert stack_status.status(["--json"]) == 1
     told = msgspec.json.decode(capsys.readouterr().out)
     assert told["waits"] == {"broker": "nothing listens there", "streams": "joining"}

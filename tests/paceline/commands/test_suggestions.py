@@ -159,7 +159,7 @@ def test_nobody_answers_without_a_worker(own_broker: BrokerSettings) -> None:
     command += ["--accept", "a-1", "--wait", "1"]  # it is to run out
     done = subprocess.run([*command, "--brokers", own_broker.address], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "nobody answered within 1 s: is `paceline streams` running" in done.stderr
+    assert "no answer within 1 s: is `paceline streams` running" in done.stderr
 
 
 @pytest.mark.parametrize(

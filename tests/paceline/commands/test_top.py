@@ -106,7 +106,7 @@ def test_in_a_terminal_of_80_columns(
     publish(BrokerSettings().with_brokers(embedded_broker.address), job)
     window = terminal("--brokers", embedded_broker.address, "--job", job)
     until(lambda: all(word in window.text() for word in (job, "rank 3 1.80x", "Straggler", "Cordon", "q Quit")))
-    assert f"Ranks of {job}, the slowest first (8)" in window.text()
+    assert f"Ranks of {job}, slowest first (8)" in window.text()
     window.press("\t\t\r")
     until(lambda: "confidence 90%" in window.text())
     window.press("\x1b")
@@ -123,7 +123,7 @@ def test_in_a_terminal_of_80_columns(
 def test_a_broker_that_goes_and_comes_back(
     terminal: Callable[..., Terminal], job: str, until: Until, free_port: Callable[[], int]
 ) -> None:
-    """A banner says so, what was known stays, and reading goes on."""
+    """A banner says so, earlier data stays, and reading goes on."""
     first = embedded.start(free_port())
     settings = BrokerSettings().with_brokers(first.address)
     try:
@@ -133,11 +133,11 @@ def test_a_broker_that_goes_and_comes_back(
     finally:
         first.process.kill()
         first.process.wait()
-    until(lambda: "what was known is below" in window.text())
+    until(lambda: "earlier data is shown below" in window.text())
     assert "rank 3 1.80x" in window.text()
     with embedded.start(first.port):
         publish(settings, job)
-        until(lambda: "connected" in window.text() and "what was known" not in window.text())
+        until(lambda: "connected" in window.text() and "earlier data" not in window.text())
 
 
 def test_once_is_plain_text(broker: BrokerSettings, job: str) -> None:
@@ -149,7 +149,7 @@ def test_once_is_plain_text(broker: BrokerSettings, job: str) -> None:
     said = done.stdout.decode()
     assert all(line.isprintable() for line in said.splitlines())
     assert "Straggler: rank 3, slow computation on the worker" in said
-    assert f"Ranks of {job}, the slowest first" in said
+    assert f"Ranks of {job}, slowest first" in said
     assert done.stderr == b""
 
 
@@ -185,7 +185,7 @@ def test_without_a_broker_it_says_why(free_port: Callable[[], int], capsys: pyte
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("options", "said"), [([], "paceline top --once prints plain text"), (["--json"], "--json is for --once")]
+    ("options", "said"), [([], "use `paceline top --once` for plain text"), (["--json"], "--json is for --once")]
 )
 def test_what_needs_a_terminal_says_so(options: list[str], said: str) -> None:
     done = subprocess.run([*COMMAND, *options], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

@@ -234,7 +234,7 @@ def examined(doors: Doors, way: str, service: str) -> dict[str, tuple[str, str, 
     )
     assert "Traceback" not in ran.stderr
     rows = [json.loads(line) for line in ran.stdout.splitlines()]
-    return {row["name"]: (row["status"], row["says"], row["mend"] or "") for row in rows if row["name"] == "rights"}
+    return {row["name"]: (row["status"], row["says"], row["fix"] or "") for row in rows if row["name"] == "rights"}
 
 
 def test_doctor_names_the_right_that_is_missing(doors: Doors) -> None:

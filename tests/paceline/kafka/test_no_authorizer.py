@@ -57,9 +57,9 @@ def test_doctor_names_it_and_warns_where_others_reach_the_brokers(answers: Any) 
     answers(errors.SecurityDisabledError)
     (found,) = checks.authorizer(ELSEWHERE)
     assert (found.name, found.status) == ("rights", "warn")
-    assert "authorizer.class.name" in str(found.mend)
+    assert "authorizer.class.name" in str(found.fix)
     (found,) = checks.authorizer(BrokerSettings(brokers=("127.0.0.1:9092",)))
-    assert (found.status, found.mend) == ("ok", None)
+    assert (found.status, found.fix) == ("ok", None)
 
 
 @pytest.mark.parametrize("problem", [errors.ClusterAuthorizationFailedError, errors.UnsupportedVersionError])

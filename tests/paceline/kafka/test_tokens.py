@@ -220,7 +220,7 @@ def test_a_file_is_read_each_time(tmp_path: Path) -> None:
     assert source.token() == "two"
     for held in (b"", b"a b", b"a\nb", b"\xff", b"a" * 70_000):
         path.write_bytes(held)
-        with pytest.raises(TokenError, match="what it holds is none"):
+        with pytest.raises(TokenError, match="its content is not a token"):
             source.token()
 
 

@@ -115,23 +115,23 @@ def test_a_plan_goes_out_once_and_versions_only_rise(balance: Balance, batcher: 
 @pytest.mark.parametrize(
     ("who", "word", "reason"),
     [
-        ((1, 2), BalanceWord(plan=PLAN), "told by another rank than 0"),
-        ((0, 3), BalanceWord(plan=PLAN), "told of another number of ranks"),
-        ((0, 3), BalanceWord(observed=OBSERVED), "told of another number of ranks"),
+        ((1, 2), BalanceWord(plan=PLAN), "sent by another rank than 0"),
+        ((0, 3), BalanceWord(plan=PLAN), "for another number of ranks"),
+        ((0, 3), BalanceWord(observed=OBSERVED), "for another number of ranks"),
         (
             (0, 2),
             BalanceWord(observed=BalanceObserved(0, 0, [1, 1], [0.5], "kafka", "adaptive")),
-            "told of another number of ranks",
+            "for another number of ranks",
         ),
         (
             (0, 2),
             BalanceWord(observed=BalanceObserved(0, 0, [1, 1], [0.5, 0.5], "kafka", "adaptive", most=[3])),
-            "told of another number of ranks",
+            "for another number of ranks",
         ),
         (
             (0, 2),
             BalanceWord(observed=BalanceObserved(0, 0, [1, 1], [0.5, 0.5], "kafka", "adaptive", ran_out=[1, 0, 0])),
-            "told of another number of ranks",
+            "for another number of ranks",
         ),
     ],
 )

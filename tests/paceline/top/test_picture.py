@@ -132,7 +132,7 @@ def test_samples_that_no_worker_reads_are_told_above_all_else() -> None:
     shown = picture(held, 1036.0)
     assert shown.unread_s == 26.0
     assert text(shown, None).startswith(
-        "no stream worker has read for 26.0 s: nothing is judged; run paceline doctor\n\nJobs"
+        "no stream worker has read for 26.0 s, so there are no verdicts; run paceline doctor\n\nJobs"
     )
     assert max(map(len, text(shown, 30).splitlines())) <= 30
     held.update(job_window(), 1036.0)
@@ -152,7 +152,7 @@ def test_samples_that_began_lately_or_paused_are_not_taken_for_unread(times: lis
 
 def test_an_empty_bus_names_the_command() -> None:
     said = text(picture(Model(), NOW_S), 80)
-    assert "no training job has spoken yet; paceline run -- torchrun train.py" in said
+    assert "no job has reported yet; start one: paceline run -- torchrun train.py" in said
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200, None])
@@ -179,7 +179,7 @@ def test_a_filter_keeps_rows_whatever_their_case() -> None:
     shown = picture(held, NOW_S)
     assert tables(shown, "oTHER")[0].keys == [repr(("c", "Other"))]
     findings = tables(shown, "no such words")[2]
-    assert (findings.rows, findings.empty) == ([], "none of 1 holds the words of the filter")
+    assert (findings.rows, findings.empty) == ([], "none of 1 matches the filter")
 
 
 def test_numbers_that_are_none_are_shown_as_such() -> None:

@@ -198,7 +198,7 @@ def test_a_lost_broker_is_told_and_what_was_known_stays() -> None:
         bus.connection = Connection("lost", time.time() - 30.0, f"nothing listens at {HOSTILE}", False)
         app.refresh_picture()
         assert app.query_one("#banner").display
-        assert said(app, "banner").startswith("lost 30 s ago; what was known is below: nothing listens")
+        assert said(app, "banner").startswith("lost 30 s ago; earlier data is shown below: nothing listens")
         assert said(app, "banner").isprintable()
         assert len(shown(app, "jobs")) == 2
         bus.connection = Connection("connected", time.time(), "", True)
@@ -243,7 +243,7 @@ def test_hostile_names_are_shown_as_text() -> None:
 
 def test_an_empty_bus_names_the_command() -> None:
     async def body(pilot: Pilot[None]) -> None:
-        assert "no training job has spoken yet; paceline run" in screen_text(pilot.app)  # type: ignore[arg-type]
+        assert "no job has reported yet; start one: paceline run" in screen_text(pilot.app)  # type: ignore[arg-type]
         await pilot.press("j", "enter", "tab", "enter")
 
     drive(Bus(), body)

@@ -87,19 +87,22 @@ def test_what_was_tried_before_is_cleared_with_its_number():
     verdict = judge({"forward": 0.08, "data": 0.02}, has_loader=True, least_share=0.5)
     assert verdict.share == pytest.approx(0.8)
     assert verdict.cleared == [
-        "garbage collection: 0% of the excess",
-        "cpu contention: 0% of the excess",
-        "input pipeline: 20% of the excess",
+        "garbage collection: 0% of the extra time",
+        "cpu contention: 0% of the extra time",
+        "input pipeline: 20% of the extra time",
     ]
 
 
 @pytest.mark.parametrize(
     ("parts", "cleared"),
     [
-        ({"backward": 0.1, "host_bound": 0.3}, "worker compute: in 100% of the excess the device had nothing to do"),
-        ({"data": 0.1, "host_bound": 0.09}, "worker compute: in 90% of the excess the device had nothing to do"),
-        ({"backward": 0.1, "host_bound": 0.02}, "host bound: 20% of the excess"),
-        ({"backward": 0.1, "host_bound": -0.02}, "host bound: 0% of the excess"),
+        (
+            {"backward": 0.1, "host_bound": 0.3},
+            "worker compute: in 100% of the extra time the device had nothing to do",
+        ),
+        ({"data": 0.1, "host_bound": 0.09}, "worker compute: in 90% of the extra time the device had nothing to do"),
+        ({"backward": 0.1, "host_bound": 0.02}, "host bound: 20% of the extra time"),
+        ({"backward": 0.1, "host_bound": -0.02}, "host bound: 0% of the extra time"),
     ],
 )
 def test_a_device_that_waits_for_its_host_is_cleared(parts, cleared):

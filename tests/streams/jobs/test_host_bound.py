@@ -82,7 +82,7 @@ def test_a_live_rank_whose_device_waits_is_named_with_its_number():
     """The device clock tells it: the same cause as a trace's idle time, with the share beside the peers'."""
     ((*_, finding),) = simulated(Fault("host", (5,), 0.3, 60))
     assert (finding.kind, finding.state, finding.ranks, finding.cause) == ("straggler", "confirmed", [5], "host_bound")
-    assert "worker compute: in 100% of the excess the device had nothing to do" in finding.exonerated
+    assert "worker compute: in 100% of the extra time the device had nothing to do" in finding.exonerated
     (number,) = [number for number in finding.evidence if number.name == "host_bound"]
     assert number.value > 0.95
     assert number.peers < 0.05

@@ -201,7 +201,7 @@ def test_ranks_that_never_spoke_are_told_after_fifty_steps(job):
     findings = judged(job(world=5, steps=200).batches())
     assert told(findings) == {("insufficient_data", "unknown", ())}
     assert findings[0].first_step < 52
-    assert findings[0].coverage.notes == ["ranks never heard: 1 of 5"]
+    assert findings[0].coverage.notes == ["ranks that did not report: 1 of 5"]
     early = JobDiagnosis(JobConfig(silent_steps=20))
     assert judged(job(world=5, steps=200).batches(), early)[0].first_step < 22
 

@@ -225,4 +225,4 @@ def test_a_slow_rank_is_named_though_half_of_its_steps_are_not_told(simulate, st
     findings = judge(probe_off(events, steps))
     assert told(findings) == {("straggler", "worker_compute", (5,))}
     assert findings[-1].state == "confirmed"
-    assert any(note.startswith("steps that no rank told: ") for note in findings[-1].coverage.notes)
+    assert any(note.startswith("steps that no rank reported: ") for note in findings[-1].coverage.notes)

@@ -75,7 +75,7 @@ def test_a_node_that_falls_silent_is_told_with_its_ranks() -> None:
     assert findings[0].first_step == 99
     assert 128 <= findings[0].last_step <= 132
     assert findings[0].summary.startswith(
-        "Node node-1 (ranks 2-3) has told nothing for 30 s of its peers' time, since step 99. "
+        "Node node-1 (ranks 2-3) has sent nothing for 30 s by its peers' clocks, since step 99. "
     )
     assert len({finding.id for finding in findings}) == 1
 
@@ -179,9 +179,9 @@ def test_another_sidecar_on_the_same_node_speaks_for_it() -> None:
 def test_what_it_says_depends_on_whether_the_others_train_on() -> None:
     """Where steps end, its ranks live and only its telling stopped; where none does, the node itself may be gone."""
     trains = judge(told({1: 40}))[-1]
-    assert "so its ranks seem to train on" in trains.summary
+    assert "so its ranks probably still train" in trains.summary
     stands = judge(told({1: 40}, beats=range(40, 110)))[-1]
-    assert "Its peers wait: look at that node" in stands.summary
+    assert "Its peers wait: check that node" in stands.summary
     assert stands.severity == "critical"
 
 

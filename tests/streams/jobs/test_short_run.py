@@ -90,7 +90,7 @@ def test_a_few_steps_get_an_answer_and_accuse_nobody(make_run, steps):
     *suspected, found = make_run(steps, slow=2)
     assert {one.state for one in suspected} <= {"suspected"}
     assert (found.kind, found.state, found.ranks, found.severity) == ("insufficient_data", "confirmed", [], "info")
-    assert found.summary.startswith("Not enough to judge: ")
+    assert found.summary.startswith("Too short to judge: ")
     assert "Unconfirmed: rank 2 computed " in found.summary
     assert found.evidence[0].name == "steps_heard"
     assert 0 < found.evidence[0].value <= steps
@@ -103,7 +103,7 @@ def test_a_few_steps_get_an_answer_and_accuse_nobody(make_run, steps):
 def test_a_healthy_short_run_says_that_no_rank_stands_out(make_run):
     """Its numbers are told all the same."""
     (found,) = make_run(4)
-    assert found.summary.endswith("Unconfirmed: no rank stands out.")
+    assert found.summary.endswith("Unconfirmed: no rank differs from its peers.")
     assert of_rank(found, 0)["exposed_communication_s"][0] > 0
 
 
@@ -196,7 +196,7 @@ def test_a_breakdown_of_no_time_divides_nothing():
     run = ShortRun()
     run.update_breakdowns([breakdown(rank, (0, 0, 0, 0, 0)) for rank in range(2)])
     said = short_run_evidence.said(run, peers_median, "ten looks")
-    assert said.summary.endswith("no rank stands out.")
+    assert said.summary.endswith("no rank differs from its peers.")
     assert np.isfinite([one.value for one in said.evidence]).all()
 
 
@@ -247,7 +247,7 @@ def test_the_goodbye_of_a_short_run_brings_its_answer_once(make_training):
     """Not an hour later, when it is forgotten: and not again then, also after a restart."""
     processor, key = heard_until(make_training, ended=True)
     (found,) = too_short(processor.flush(key))
-    assert found.summary.startswith("Not enough to judge: ")
+    assert found.summary.startswith("Too short to judge: ")
     processor.restore(key, processor.snapshot(key))
     assert too_short(processor.flush(key)) == []
     assert too_short(expired(processor, key)) == []

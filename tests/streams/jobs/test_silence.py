@@ -34,7 +34,7 @@ def test_missing_ranks_are_told_after_a_while(make_tick):
         episode = silence.update(make_tick(number, forward=[0.1] * 3), coverage(3))
         told += [(number, episode.state)] if episode else []
     assert told == [(50, "suspected"), (51, "confirmed"), (54, "confirmed")]
-    assert said(coverage(3)).summary.startswith("1 of 4 ranks have never been heard")
+    assert said(coverage(3)).summary.startswith("1 of 4 ranks have not reported")
 
 
 def test_a_job_that_is_heard_whole_is_no_news(make_tick):
@@ -118,12 +118,14 @@ def test_restored_it_goes_on_as_if_nothing_had_happened(told, cut):
 def test_what_is_said_counts_the_missing_and_names_nobody():
     """The ranks that never spoke are not known by anything but their number; the evidence is those that did."""
     words = said(coverage(61, 64))
-    assert words.summary.startswith("3 of 64 ranks have never been heard: verdicts cover the others alone.")
+    assert words.summary.startswith("3 of 64 ranks have not reported: verdicts cover only the others.")
     assert (words.subject.kind, words.subject.name, words.subject.ranks) == ("insufficient_data", "ranks", ())
-    assert words.evidence == [Evidence(name="ranks_heard", value=61, unit="ranks", peers=64, rule="heard of expected")]
+    assert words.evidence == [
+        Evidence(name="ranks_heard", value=61, unit="ranks", peers=64, rule="reported, of expected")
+    ]
 
 
 @pytest.mark.parametrize("heard", [4, 5])
 def test_when_it_is_over_nobody_is_said_to_be_missing(heard):
     """The finding that ends it says that all were heard, and no number of ranks that never were."""
-    assert said(coverage(heard)).over == "All 4 ranks have been heard: verdicts cover the whole job."
+    assert said(coverage(heard)).over == "All 4 ranks have reported: verdicts cover the whole job."

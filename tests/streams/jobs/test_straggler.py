@@ -102,7 +102,7 @@ def test_a_rank_that_never_speaks_shows_in_the_coverage(job):
     assert {(finding.kind, *finding.ranks) for finding in findings} == {("straggler", 2), ("insufficient_data",)}
     coverage = findings[0].coverage
     assert (coverage.ranks_expected, coverage.ranks_heard) == (5, 4)
-    assert any("never heard" in note for note in coverage.notes)
+    assert any("did not report" in note for note in coverage.notes)
 
 
 @pytest.mark.long

@@ -64,7 +64,7 @@ def test_the_numbers_are_told_with_their_rules(episode):
     told = words(episode)
     assert list(numbers(told)) == ["own_time", "excess", "lateness", "excess_backward", "excess_forward"]
     assert numbers(told)["own_time"] == (0.15, 0.1)
-    assert told.evidence[0].rule == "median of 10 looks of at least 0.2 s; 4.0 times the bar"
+    assert told.evidence[0].rule == "median of 10 measurements of at least 0.2 s; 4.0 times the threshold"
     assert told.evidence[1].rule == "share of the step without it (110.0 ms); reported from 0.05"
 
 

@@ -27,22 +27,22 @@ def panel_of():
 
 def test_nothing_heard_says_so(panel_of):
     """And asks what was run."""
-    assert panel_of().startswith("paceline: nothing was heard of any job")
+    assert panel_of().startswith("paceline: no job reported anything")
 
 
 def test_a_healthy_job_accuses_nobody(panel_of, make_training):
     """Who was compared, where the time went, what was heard."""
     lines = panel_of(*make_training(ranks=4, seconds=5)).splitlines()
     assert lines[0].startswith("paceline: job job, 4 ranks, 50 steps, median step ")
-    assert "nobody holds this job back: 4 ranks compared" in lines[1]
-    assert lines[-1].split() == ["Heard", "4", "of", "4", "ranks,", "0", "messages", "missing"]
+    assert "no rank holds this job back: 4 ranks compared" in lines[1]
+    assert lines[-1].split() == ["Coverage", "4", "of", "4", "ranks,", "0", "messages", "missing"]
 
 
 def test_one_rank_is_too_little_to_judge(panel_of, make_training):
     """There is nobody to compare it with, and its words are in the singular."""
     text = panel_of(*make_training(ranks=1, nodes=1, seconds=5))
     assert "1 rank, 50 steps" in text
-    assert "One rank, 50 steps: there is nobody to compare it with." in text
+    assert "One rank, 50 steps: there is no other rank to compare it with." in text
 
 
 @pytest.mark.parametrize("seconds", [1, 10])
@@ -52,16 +52,19 @@ def test_one_process_is_told_that_it_is_alone(panel_of, make_training, seconds):
     found = [said for event in events for _, said in processor.update(topics.OP_V1, event)]
     found += [said for _, said in processor.finish()]
     (verdict,) = [line for line in panel_of(*events, *found).splitlines() if line.strip().startswith("Verdict")]
-    assert verdict.split(maxsplit=1)[1] == f"One rank, {10 * seconds} steps: there is nobody to compare it with."
+    assert verdict.split(maxsplit=1)[1] == f"One rank, {10 * seconds} steps: there is no other rank to compare it with."
 
 
 def test_a_few_steps_are_too_little_to_judge(panel_of, make_training):
-    """It says what there should be, and not that nobody holds the job back."""
+    """It says what there should be, and not that no rank holds the job back."""
     events, processor = make_training(ranks=2, seconds=1), Processor()
     found = [said for event in events for _, said in processor.update(topics.OP_V1, event)]
     found += [said for _, said in processor.finish()]
     (verdict,) = [line for line in panel_of(*events, *found).splitlines() if line.strip().startswith("Verdict")]
-    assert "Not enough to judge: 10 steps of 2 ranks were heard, and a verdict takes 10 looks" in verdict
+    assert (
+        "Too short to judge: a verdict needs 5 warm-up steps and then 10 measurements of at least 0.2 s. "
+        "Received: 10 steps of 2 ranks." in verdict
+    )
 
 
 def test_messages_that_never_came_are_told(panel_of, make_training):
@@ -133,12 +136,12 @@ def test_it_is_told_node_by_node(panel_of, make_training):
     [
         (
             {"pairs": 3, "short_pairs": 9, "needed_steps": 1300},
-            "3 pairs of windows are long enough, an interval takes 6 (9 were too short); that takes a run of about "
+            "3 pairs of windows are long enough, 6 are needed (9 were too short); that takes a run of about "
             "1,300 steps\n",
         ),
         (
             {"pairs": 3, "short_pairs": 9},
-            "3 pairs of windows are long enough, an interval takes 6 (9 were too short); let it run for longer",
+            "3 pairs of windows are long enough, 6 are needed (9 were too short); let it run for longer",
         ),
         ({"pairs": 0, "apart_pairs": 9}, "in 9 pairs of windows the ranks were not switched together"),
         (
@@ -165,7 +168,7 @@ def test_the_parts_of_a_difference_sum_to_it_and_the_cost_says_of_how_many_steps
     )  # fmt: skip
     text = panel_of(*make_training(ranks=4, seconds=5), slow)
     assert "works 220 ms a step, its peers 138 ms (data +131 ms, forward -49 ms; within them gc +20 ms)" in text
-    assert "Cost     34.9 s lost in 329 steps, 106 ms each on average, 40% of the throughput while it lasted" in text
+    assert "Cost     34.9 s lost in 329 steps, 106 ms each on average, 40% of the throughput in that time" in text
 
 
 @pytest.mark.long
@@ -182,8 +185,8 @@ def test_ranks_that_only_tell_how_they_are_set_up_were_not_compared(panel_of, ma
     none = columns.whole([])
     rows = {"rank": none, "step": none, "start_s": none, "step_s": none, "phases": {}}
     text = panel_of(msgspec.structs.replace(event, **rows))
-    assert "not enough to judge: no steps and no collectives were heard" in text
-    assert "nobody holds this job back" not in text
+    assert "not enough to judge: no steps and no collectives were received" in text
+    assert "no rank holds this job back" not in text
 
 
 def test_a_slow_node_is_named_with_its_ranks(panel_of, make_training, found):
@@ -223,7 +226,7 @@ def test_ranks_that_never_communicate_hold_nobody_back(panel_of, make_wide_train
     events = make_wide_training(ranks=3, nodes=1, seconds=5)
     text = panel_of(*apart(events, 0.0), described())
     assert (
-        "  Verdict  nobody can be held back: no collective of torch.distributed was seen, so ranks do not wait for "
+        "  Verdict  no rank can be held back: no collective of torch.distributed was seen, so ranks do not wait for "
         "each other\n  Why      median rank works "
     ) in text
     assert "not enough to judge" not in text
@@ -236,7 +239,7 @@ def test_a_silent_node_is_told_in_place_of_who_was_compared(panel_of, make_train
     silent = msgspec.structs.replace(found, kind="node_silent", state="confirmed", ranks=[2, 3], nodes=["n1"])
     text = panel_of(*make_training(ranks=4, seconds=5), silent)
     assert "  Verdict  node silent (confirmed): " in text
-    assert "nobody holds this job back" not in text
+    assert "no rank holds this job back" not in text
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def test_a_table_keeps_its_columns_in_markdown():
 @pytest.mark.parametrize("writer", WRITERS)
 def test_an_empty_report_says_that_it_is(writer):
     """No traceback, no empty page."""
-    assert "No job was heard of" in writer(document_of())
+    assert "No job reported" in writer(document_of())
 
 
 def test_paper_has_colours_for_variables():
@@ -112,5 +112,5 @@ def test_a_thousand_ranks_fit_in_two_megabytes():
 def test_one_rank_has_nobody_to_be_compared_with():
     """It says so, and draws no picture of one row."""
     text = as_text(document_of(rank_window(0), job_window(ranks=1)))
-    assert "Nobody to compare with" in text
+    assert "No other rank to compare with" in text
     assert "Ranks over time" not in text
