@@ -164,6 +164,10 @@ def _check_length(spec: Spec) -> None:
         raise _PartError("seconds", f"{longer:.4g} times as long on the last rung (eta, rungs): a week at most")
     if (spec.steps or 0) * longer > MOST_STEPS:
         raise _PartError("steps", f"{longer:.4g} times as many on the last rung (eta, rungs): {MOST_STEPS} at most")
+    last_s = (spec.seconds or 0.0) * longer
+    if spec.limit_s is not None and spec.limit_s < last_s / 2:
+        why = f"a run of the last rung measures {last_s:g} s, and would end before half of that (seconds, eta, rungs)"
+        raise _PartError("limit_s", why)
 
 
 def _check_values(held: Dimensions) -> None:

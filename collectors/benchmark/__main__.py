@@ -45,9 +45,10 @@ MEASURED, BROKEN, WRONG, BUSY = 0, 1, 2, 3
 def main(arguments: list[str] | None = None) -> int:
     """Measure, tell, keep; return the exit status."""
     options = parse(sys.argv[1:] if arguments is None else arguments)
+    written: list[Path] = []
     with on_signals():
         try:
-            return _show(Path(options.show)) if options.show else _benchmark(options, os.environ)
+            return _show(Path(options.show)) if options.show else _benchmark(options, os.environ, written)
         except (NodesFileError, DeviceError, MeetingError) as error:
             say(str(error), PROGRAM)
             return WRONG
@@ -56,7 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
             return BROKEN
         except KeyboardInterrupt as error:
             status = error.status if isinstance(error, Ended) else 128 + signal.SIGINT
-            say("ended before time; nothing was written", PROGRAM)
+            files = f"written: {', '.join(map(str, written))}" if written else "nothing was written"
+            say(f"ended before time; {files}", PROGRAM)
             return status
 
 
@@ -65,7 +67,8 @@ def _show(path: Path) -> int:
     return MEASURED
 
 
-def _benchmark(options: Namespace, environ: Mapping[str, str]) -> int:
+def _benchmark(options: Namespace, environ: Mapping[str, str], written: list[Path]) -> int:
+    """Measure, and keep what was measured; ``written`` gets each file as soon as it is there."""
     if options.nodes:
         nodes_file.check()
     host = socket.gethostname()
@@ -93,9 +96,11 @@ def _benchmark(options: Namespace, environ: Mapping[str, str]) -> int:
         run.together(ranks)
     finally:
         progress.end()
+    status = MEASURED
     if speaks:
         run.results.look_back(_gpu_ratios(devices, gpus_before))
-    status = _tell(options, environ, _node(node, torch, devices, model, run.results), run.results) if speaks else 0
+        entry = _node(node, torch, devices, model, run.results)
+        status = _tell(options, environ, entry, run.results, written)
     if ranks is not None:
         ranks.leave()
         # Launchers take every other status for a rank that died, and end the rest.
@@ -136,7 +141,7 @@ def _node(name: str, torch: Any | None, devices: list[Target], model: str, resul
     return Node(name, " + ".join(kinds)[: rated.LONGEST_WORD], count, time.time(), tuple(results.speeds), told)
 
 
-def _tell(options: Namespace, environ: Mapping[str, str], node: Node, results: Results) -> int:
+def _tell(options: Namespace, environ: Mapping[str, str], node: Node, results: Results, written: list[Path]) -> int:
     """Keep what was measured, say it, and return the exit status."""
     path = rated.path_of(environ, node.name)
     before, why = rated.look(path, node.name)
@@ -145,12 +150,16 @@ def _tell(options: Namespace, environ: Mapping[str, str], node: Node, results: R
     kept = keep(before, node.speeds, node.versions, node.name, node.time_s, force=options.force)
     if node.speeds:
         rated.write(path, kept.rated)
+        written.append(path)
         if options.nodes:
             entry = Node(node.name, node.kind, node.devices, node.time_s, kept.rated.speeds, kept.rated.versions)
             nodes_file.put(Path(options.nodes), entry)
+            written.append(Path(options.nodes))
     told = json.dumps(document(node, results, kept.stayed, str(path)))
     if options.output:
-        rated.replace(Path(options.output.replace("{node}", node.name.replace("/", "_"))), told + "\n")
+        output = Path(options.output.replace("{node}", node.name.replace("/", "_")))
+        rated.replace(output, told + "\n")
+        written.append(output)
     if options.json:
         print(told, flush=True)
     else:

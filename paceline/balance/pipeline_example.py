@@ -294,6 +294,8 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
         parser.error("--costs-ms are from 0 to 1000, and --factor is from 1 to 100")
     if not 0 <= options.steps <= 10**6 or not 0 <= options.horizon <= 10**9 or not 0 <= options.restart_s <= 1e6:
         parser.error("--steps and --restart-s are from 0 to 1000000, and --horizon is from 0 to 1000000000")
+    if not 1 <= options.measure_at <= 10**6 or not -1 <= options.slow_rank <= 10**6:
+        parser.error("--measure-at is from 1 to 1000000, and --slow-rank is a rank, or -1 for none")
     if options.device == "cuda" and (any(options.costs_ms) or options.slow_rank >= 0):
         parser.error("on cuda layers compute and do not wait: give --costs-ms 0,0,0,… and no --slow-rank")
     return options
@@ -308,6 +310,8 @@ def main() -> None:
     world = int(os.environ["WORLD_SIZE"])
     if options.microbatches < world or options.microbatches > 4096:
         sys.exit(f"--microbatches {options.microbatches}: 1F1B needs at least one a stage, {world}, and 4096 at most")
+    if options.slow_rank >= world:
+        sys.exit(f"--slow-rank {options.slow_rank}: there are ranks 0 to {world - 1}")
     if options.device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl" if options.device == "cuda" else "gloo", timeout=timedelta(seconds=60))

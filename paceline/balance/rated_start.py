@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from paceline.identity import node_of
-from paceline.rated import CPU, Rated, path_of, read
+from paceline.rated import CPU, Rated, look, path_of
 from paceline.rated_names import BUSY
 
 #: One rank starts with at most so many times what another has, and alike where they differ by less than this.
@@ -35,7 +35,7 @@ def told(model: torch.nn.Module, device: torch.device, environ: Mapping[str, str
     knows none."""
     node = node_of(environ, socket.gethostname())
     name = _device(device)
-    rated = read(path_of(environ, node)) if name else None
+    rated = look(path_of(environ, node), node)[0] if name else None
     speeds = [0.0] * len(NAMES) if rated is None else [_speed(rated, name, one) for one in NAMES]
     return [float(zlib.crc32(f"{node}\x1f{name}".encode("utf-8", "replace"))), float(_type(model, device)), *speeds]
 

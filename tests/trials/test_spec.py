@@ -48,6 +48,7 @@ def test_every_dimension_is_read():
         ("name: a\nseconds: nan\nplacements: {}", 2, ">= 0.5, not 'nan'"),
         ("name: a\nseconds: 86400\neta: 10\nplacements: {}", 2, "a week at most"),
         ("name: a\nsteps: 1000000\neta: 10\nplacements: {}", 2, "10000000 at most"),
+        ("name: a\nseconds: 5\nlimit_s: 9\nplacements: {}", 3, "a run of the last rung measures 20 s"),
         ("name: a\nseconds: 5\nsecond: 3\nplacements: {}", 3, "no such key; there are name, "),
         ("name: a\nseconds: 5\nplacements:\n  rank: 2", 4, "placements.rank: no such key; there are gpus, "),
         ("name: a\nseconds: 5\nplacements:\n  ranks:\n  - 1\n  - x", 6, "placements.ranks[1]"),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from collectors.benchmark import __main__ as program
+from collectors.benchmark import disk
 from collectors.benchmark.__main__ import main
 from paceline import nodes_file, rated
 
@@ -147,3 +149,20 @@ def test_without_pytorch_a_disk_is_measured(tmp_path, environ):
     assert {one["name"] for one in told["speeds"]} <= {"disk_write", "disk_read"}
     assert {one["name"] for one in told["not_measured"]} >= {"gemm", "memory", "pcie", "all_reduce"}
     assert all("install it here" in one["why"] for one in told["not_measured"] if one["name"] != "disk")
+
+
+def test_an_end_while_results_are_written_names_those_that_are(tmp_path, monkeypatch, capsys):
+    """A shared file may be locked for long: the node's own ratings are there by then, and Ctrl-C does not deny it."""
+
+    def locked(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, "LOOK_S", 0.0)
+    monkeypatch.setattr(program, "_torch", lambda: None)
+    monkeypatch.setattr(disk, "measure", lambda *_: [("disk_write", [1e9] * 6, "ext4")])
+    monkeypatch.setattr(nodes_file, "put", locked)
+    monkeypatch.setenv("PACELINE_RATED_FILE", str(tmp_path / "rated.json"))
+
+    assert main(["--only", "disk", "--nodes", str(tmp_path / "nodes.yaml")]) == 130
+    assert f"ended before time; written: {tmp_path}/rated.json\n" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == ["rated.json"]

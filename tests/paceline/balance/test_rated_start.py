@@ -1,8 +1,12 @@
 """Weights by ratings, as every rank comes to them from the same rows."""
 
-import pytest
+from pathlib import Path
 
-from paceline.balance.rated_start import GEMMS, MOST_RATIO, NAMES, weights
+import pytest
+import torch
+
+from paceline.balance.rated_start import GEMMS, MOST_RATIO, NAMES, told, weights
+from paceline.rated import CPU, Rated, Speed, write
 
 
 def row(device: float = 0.0, own: str = "gemm_float32", **speeds: float) -> list[float]:
@@ -53,3 +57,16 @@ def test_nobody_is_more_than_so_many_times_faster() -> None:
 )
 def test_else_nobody_is_faster(rows: list[list[float]]) -> None:
     assert weights(rows) is None
+
+
+def test_the_file_of_another_node_says_nothing_of_this_one(tmp_path: Path) -> None:
+    """``PACELINE_RATED_FILE`` may name one on a disk that nodes share, and all call their processors ``cpu``."""
+    speed = Speed(CPU, "gemm_float32", "flop/s", 4.0, 4.0, 4.0, samples=9, time_s=1.0, busy_ratio=0.0)
+    write(tmp_path / "rated.json", Rated("this", 1.0, (speed,)))
+
+    def speeds(node: str) -> list[float]:
+        environ = {"PACELINE_RATED_FILE": str(tmp_path / "rated.json"), "PACELINE_NODE": node}
+        return told(torch.nn.Linear(2, 2), torch.device("cpu"), environ)[2:]
+
+    assert speeds("this")[NAMES.index("gemm_float32")] == 4.0
+    assert speeds("another") == [0.0] * len(NAMES)
