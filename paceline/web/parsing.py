@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from fastapi import HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 
@@ -35,7 +36,13 @@ def off_loop(executor: Executor) -> type[APIRoute]:
             make = partial(_made, model)
 
             async def handled(request: Request) -> Response:
-                return await handle(_Parsed(request, executor, make))
+                parsed = _Parsed(request, executor, make)
+                try:
+                    return await handle(parsed)
+                except RequestValidationError:
+                    if parsed.error is None:
+                        raise
+                    raise InvalidBodyError(parsed.error) from parsed.error
 
             return handled
 
@@ -48,15 +55,20 @@ def _made(model: type[BaseModel], body: bytes) -> BaseModel:
 
 
 class _Parsed(Request):
-    """A request whose JSON is the model already: checking it again is to look at its type."""
+    """A request whose JSON is the model already: checking it again is to look at its type.
+
+    What is no such model becomes a text, which no model takes: the route refuses it after it has asked who is there.
+    """
 
     def __init__(self, request: Request, executor: Executor, make: Callable[[bytes], BaseModel]) -> None:
         super().__init__(request.scope, request.receive, request._send)
         self._executor, self._make = executor, make
+        self.error: ValidationError | None = None
 
     async def json(self) -> Any:
         body = await self.body()
         try:
             return await asyncio.get_running_loop().run_in_executor(self._executor, self._make, body)
         except ValidationError as error:
-            raise InvalidBodyError(error) from error
+            self.error = error
+            return ""

@@ -104,8 +104,11 @@ def test_values_from_elsewhere_are_kept(client: httpx.Client) -> None:
 
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer wrong"}, {"authorization": "let-me-in"}])
 def test_nothing_changes_without_the_token(client: httpx.Client, headers: dict[str, str]) -> None:
-    """401, and the series is not there."""
+    """401, whatever the body is, and the series is not there."""
     assert client.post("/v1/series/stolen", json=SENT, headers=headers).status_code == 401
+    assert client.post("/v1/series/stolen", json={}, headers=headers).status_code == 401, (
+        "asked before the body is read"
+    )
     assert client.delete("/v1/series/stolen", headers=headers).status_code == 401
     assert client.get("/v1/series/stolen/forecast").status_code == 404
 
