@@ -77,12 +77,12 @@ def test_brokers_that_never_come_end_it(recorded: Callable[..., Brokers], store:
 def test_brokers_that_come_back_in_time_end_nothing(recorded: Callable[..., Brokers], store: SessionStore) -> None:
     """Again and again half a minute before the end; nor do those that refuse one topic and give the others."""
     recorded(lambda now_s: "connected" if now_s % AWAY_S == 0 else "lost", until_s=5 * AWAY_S)
-    assert "told to end" in read_manifest(store.folder("s").manifest).state.reason
+    assert "was stopped" in read_manifest(store.folder("s").manifest).state.reason
 
 
 def test_a_refused_topic_is_no_outage(recorded: Callable[..., Brokers], store: SessionStore) -> None:
     recorded(lambda now_s: "refused", until_s=3 * AWAY_S)
-    assert "told to end" in read_manifest(store.folder("s").manifest).state.reason
+    assert "was stopped" in read_manifest(store.folder("s").manifest).state.reason
 
 
 def test_control_goes_on_with_it_when_they_answer(recorded: Callable[..., Brokers], store: SessionStore) -> None:

@@ -235,7 +235,7 @@ def test_a_few_steps_are_not_enough_to_find_nothing(analyze, make_training, tmp_
     assert {one["rank"] for one in found["evidence"] if one["name"] == "compute_s"} == {0, 1, 2, 3}
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(10, "not enough to judge: "), (150, "no findings in ")])
+@pytest.mark.parametrize(("seconds", "said"), [(10, "not enough to judge: "), (150, "nothing found in ")])
 def test_a_few_samples_of_a_node_are_not_enough_to_find_nothing(analyze, make_device_samples, tmp_path, seconds, said):
     """What is wrong with a GPU shows over minutes."""
     path = tmp_path / "node.jsonl"

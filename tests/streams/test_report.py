@@ -132,7 +132,7 @@ def test_a_session_s_folder_is_read_with_what_it_misses(write, make_training, tm
     assert main([str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "7 numbered messages never reached the session" in out
-    assert "4 of 4 ranks were heard" in out
+    assert "4 of 4 ranks reported" in out
 
 
 def test_a_damaged_manifest_is_told_and_the_session_read(write, make_training, tmp_path, capsys):
