@@ -98,7 +98,8 @@ def test_runs_that_were_never_asked_for_are_refused(typed, tmp_path, capsys, mon
     (tmp_path / "state" / NAME).write_text(head + run)
     for words in (["--json"], ["--run"]):
         assert typed(*words) == 1
-        assert "the journal does not fit this trial (r3-n0-p1-t0 was not asked for); start again with --fresh" in capsys.readouterr().err
+        refused = "the journal does not fit this trial (r3-n0-p1-t0 was not asked for); start again with --fresh"
+        assert refused in capsys.readouterr().err
 
 
 def test_the_folder_is_the_users(tmp_path, monkeypatch, capsys):
