@@ -262,4 +262,4 @@ def test_suggestions_are_what_to_do_about_it(capsys):
 def test_where_nothing_is_wrong_there_is_nothing_to_suggest(capsys):
     name = str(Path(__file__).parents[1] / "regression" / "healthy.jsonl.zst")
     assert analyze_main([name, "--suggestions"]) == 0
-    assert capsys.readouterr().out == "no suggestions\n"
+    assert capsys.readouterr().out == "nothing to suggest\n"

@@ -11,7 +11,7 @@ from paceline.topics import TOPICS
 def test_create_makes_what_is_missing_once(broker: BrokerSettings, capsys: pytest.CaptureFixture[str]) -> None:
     """On a broker that has them all, nothing is created and nothing fails; the list says they are there."""
     assert main(["topics", "create", "--brokers", broker.address, "--wait", "240"]) == 0
-    assert f"0 created, {len(TOPICS)} were there" in capsys.readouterr().err
+    assert f"0 created, {len(TOPICS)} existed" in capsys.readouterr().err
     assert main(["topics", "list", "--brokers", broker.address]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [topic.name for topic in TOPICS]
