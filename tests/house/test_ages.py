@@ -6,19 +6,9 @@ Rule of this file: sources are read, never run.
 import ast
 from pathlib import Path
 
+from tests.product import PRODUCT
+
 ROOT = Path(__file__).parents[2]
-PRODUCT = (
-    "annotator",
-    "archive",
-    "collectors",
-    "control",
-    "forecaster",
-    "paceline",
-    "postmortem",
-    "streams",
-    "trials",
-    "ui",
-)
 #: ``age`` and ``ahead`` themselves; and how late a command came, which is no date.
 PLACES = {"paceline/words.py", "ui/moments.py", "paceline/command_rules.py"}
 

@@ -12,19 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.product import PRODUCT
+
 ROOT = Path(__file__).parents[2]
-PRODUCT = (
-    "annotator",
-    "archive",
-    "collectors",
-    "control",
-    "forecaster",
-    "paceline",
-    "postmortem",
-    "streams",
-    "trials",
-    "ui",
-)
 WALL = {"time.time", "datetime.now", "datetime.datetime.now", "datetime.utcnow"}
 ENDS = "a wait holds from its begin to its end alone, so that a clock set back ends it; its tests set clocks back"
 HEARD = "what was heard is dated by the broker's or another machine's clock"
