@@ -169,7 +169,9 @@ class Finding(Event, frozen=True, kw_only=True):
 
 
 def advice_on(finding: Finding) -> str:
-    """What to do about the cause of ``finding``; "" where nothing is known."""
+    """What to do about ``finding``: what it says itself, else what its cause asks for; "" where nothing is known."""
+    if finding.next:
+        return finding.next
     quota = any(one.name == CPU_THROTTLED and one.value >= QUOTA_LEAST for one in finding.evidence)
     if finding.cause == "cpu_contention" and quota:
         return QUOTA_ADVICE

@@ -188,6 +188,17 @@ def test_a_rank_stands_beside_its_cohort(played, open_page):
     assert [words for words in wanted if words not in shown] == []
 
 
+def test_a_finding_that_says_what_is_next_is_not_contradicted(played, simulated_job, tell, open_page):
+    """Neither by the advice on its cause, nor by its own words a second time."""
+    next_ = "py-spy dump --pid 41 on node gpu-02"
+    said = {"cause": "unknown", "next": next_, "summary": f"Rank 2 has not called it. Next: {next_}"}
+    tell(played, [simulated_job.finding(3, 99, "confirmed", **said)])
+    shown = text_of(open_page("rank", played, {"rank": "2"}))
+    assert (shown.count(next_), shown.count("Next:"), "record a minute" in shown) == (1, 1, False)
+    tell(played, [simulated_job.finding(4, 99, "confirmed", **said | {"summary": "Rank 2 has not called it."})])
+    assert f"<b>Next:</b> {next_}." in text_of(open_page("rank", played, {"rank": "2"}))
+
+
 def test_a_rank_without_peers_is_compared_with_nobody(tell, open_page):
     """One rank on one node without a GPU that is measured: no median, no dotted line, no collector to start."""
     job, feed = SimulatedJob(ranks=1, nodes=1, slow_rank=0), Feed()

@@ -79,9 +79,9 @@ def _head(finding: Finding) -> str:
 
 
 def _next(finding: Finding) -> str:
-    """What to do about it, while it lasts; the summary of a node's finding says so itself."""
+    """What to do about it, while it is open; the summary of a node's finding, or of a hang, says so itself."""
     advice = advice_on(finding)
-    if not advice or finding.first_step < 0 or finding.state == "recovered":
+    if not advice or advice in finding.summary or finding.first_step < 0 or finding.state == "recovered":
         return ""
     return f"<p><b>Next:</b> {safe(advice)}.</p>"
 

@@ -151,3 +151,5 @@ def test_a_quota_that_was_hit_is_to_be_raised(cause, share, quota):
     assert advice_on(finding(cause=cause, evidence=evidence)) == (QUOTA_ADVICE if quota else CAUSE_ADVICE[cause])
     assert advice_on(finding(cause=cause)) == CAUSE_ADVICE[cause]
     assert advice_on(finding(cause="of a later version")) == ""
+    assert advice_on(finding(cause=cause, next="py-spy dump --pid 41")) == "py-spy dump --pid 41"
+    assert advice_on(finding(cause=cause, next=None)) == CAUSE_ADVICE[cause]
