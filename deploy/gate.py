@@ -4,7 +4,7 @@ Rules of this file: it needs a Python and nothing else, for it runs before the e
 fetched is fetched first, side by side; a failure there is one of the environment (status 3), not of what is tested.
 A failed test is run again once, alone, after the others, only where a slow machine can have been the reason
 (``repeatable``), and is reported as FLAKY then, however it ends. The last lines name every failed and flaky test,
-the seconds by part, and the load of the machine before and after.
+the seconds by part and of the longest files, and the load of the machine before and after.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ ELSEWHERE = "gpu or frameworks"
 RING_1 = f"landing or not (slow or {PROGRAMS} or {ELSEWHERE})"
 #: With no more failed tests than this, a busy machine can be the reason.
 MOST_REPEATED = 3
+#: So many files that took longest are named in the end: where a ring that takes too long is to be cut first.
+LONGEST = 12
 
 #: Which parts of ring 2 (folders of tests/) a change of a folder owes; the longest name that fits counts.
 OWED: dict[str, tuple[str, ...]] = {
@@ -81,11 +83,12 @@ class Failure(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What one run of pytest came to; seconds and counts by part."""
+    """What one run of pytest came to: counts by outcome, seconds by part and by file."""
 
     failures: tuple[Failure, ...]
     counts: dict[str, int]
     seconds: dict[str, float]
+    files: dict[str, float]
 
 
 def repeatable(failures: Sequence[Failure]) -> bool:
@@ -124,13 +127,15 @@ def read_report(path: Path) -> Report:
     failures: dict[str, Failure] = {}
     counts: dict[str, int] = defaultdict(int)
     seconds: dict[str, float] = defaultdict(float)
+    files: dict[str, float] = defaultdict(float)
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         row = json.loads(line)
         seconds[row["part"]] += row["seconds"]
+        files[row["test"].partition("::")[0]] += row["seconds"]
         counts[row["outcome"]] += row["phase"] == "call" or row["outcome"] != "passed"
         if row["outcome"] == "failed":
             failures[row["test"]] = Failure(row["test"], tuple(row["marks"]), row["timed_out"])
-    return Report(tuple(failures.values()), counts, seconds)
+    return Report(tuple(failures.values()), counts, seconds, files)
 
 
 class Gate:
@@ -143,6 +148,7 @@ class Gate:
         self._load = _load()
         self._took: dict[str, float] = {}
         self._seconds: dict[str, float] = defaultdict(float)
+        self._files: dict[str, float] = defaultdict(float)
         self._counts: dict[str, int] = defaultdict(int)
         self._failed: list[str] = []
         self._flaky: list[str] = []
@@ -180,6 +186,8 @@ class Gate:
         report = read_report(path)
         for part, took in report.seconds.items():
             self._seconds[part] += took
+        for file, took in report.files.items():
+            self._files[file] += took
         for outcome, count in report.counts.items():
             self._counts[outcome] += count
         self._repeat += report.failures
@@ -226,6 +234,8 @@ class Gate:
         print(f"\ngate: seconds by the clock: {took}")
         parts = sorted(self._seconds.items(), key=lambda item: -item[1])
         print(f"gate: seconds of tests by part: {', '.join(f'{part} {seconds:.0f}' for part, seconds in parts)}")
+        longest = sorted(self._files.items(), key=lambda item: -item[1])[:LONGEST]
+        print(f"gate: seconds of the longest files: {', '.join(f'{file} {seconds:.0f}' for file, seconds in longest)}")
         print(f"gate: load (1, 5, 15 min) before {self._load}, after {_load()}")
         for test in self._flaky:
             print(f"FLAKY {test}")

@@ -9,6 +9,7 @@ mark starts no process (``_no_process_without_a_mark``): what does is no quick t
 """
 
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -128,6 +129,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:unclosed <s:ResourceWarning")
     hypothesis.settings.register_profile("no-deadline", deadline=None)
     hypothesis.settings.load_profile("no-deadline")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is collected lives to the end: the garbage collector need not go through it, now or while tests run.
+
+    13,000 tests and what they import are 800,000 objects, and going through them took a seventh of the quick tests.
+    """
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -177,7 +177,7 @@ def test_it_reaches_the_bus(collect, broker):
 def test_it_answers_commands_for_its_node(collect, broker):
     """It knows one action and says which; with commands forbidden it refuses."""
     ask = [sys.executable, "-W", "ignore", "-m", "paceline", "ask", "--brokers", broker.address]
-    ask += ["--wait", "240", "--expires", "600"]
+    ask += ["--wait", "240", "--expires", "600", "--anyway"]  # The collector has reported nothing yet.
     for node, options, said in (
         ("asked", [], "collectors on asked: unknown action: known here: sample\n"),
         ("unasked", ["--no-commands"], "collectors on unasked: refused: no commands are obeyed here (--no-commands)\n"),

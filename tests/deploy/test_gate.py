@@ -75,8 +75,8 @@ def test_a_report_counts_each_test_once(tmp_path: Path) -> None:
     """A failure in the set-up counts, and what passed in it does not."""
     row = {"part": "ui", "seconds": 1.5, "marks": ["browser"], "timed_out": True}
     rows = [
-        {**row, "test": "a", "phase": "setup", "outcome": "passed"},
-        {**row, "test": "a", "phase": "call", "outcome": "passed"},
+        {**row, "test": "f.py::a", "phase": "setup", "outcome": "passed"},
+        {**row, "test": "f.py::a", "phase": "call", "outcome": "passed"},
         {**row, "test": "b", "phase": "setup", "outcome": "failed"},
         {**row, "test": "c", "phase": "setup", "outcome": "skipped"},
     ]
@@ -85,6 +85,7 @@ def test_a_report_counts_each_test_once(tmp_path: Path) -> None:
     assert report.failures == (gate.Failure("b", ("browser",), True),)
     assert dict(report.counts) == {"passed": 1, "failed": 1, "skipped": 1}
     assert dict(report.seconds) == {"ui": 6.0}
+    assert dict(report.files) == {"f.py": 3.0, "b": 1.5, "c": 1.5}
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,8 @@ def test_a_test_that_passes_alone_is_flaky_and_told(
     """It fails nothing; its name is among the last lines, and kept."""
     folder = commands(python=FAILS_ONCE.replace("WAITED", "true"))
     assert gate.run("land", [], "2", []) == 0
-    *_, load, flaky, last = capfd.readouterr().out.splitlines()
+    *_, longest, load, flaky, last = capfd.readouterr().out.splitlines()
+    assert longest == "gate: seconds of the longest files: tests/ui/test_x.py 2"
     assert load.startswith("gate: load (1, 5, 15 min) before ")
     assert (flaky, last) == ("FLAKY tests/ui/test_x.py::test_y", "1 passed, 0 failed, 0 skipped")
     assert json.loads((folder / "build" / "flaky.jsonl").read_text())["test"] == "tests/ui/test_x.py::test_y"

@@ -92,6 +92,6 @@ def test_a_worker_that_does_not_get_ready_says_where_it_stands_and_starts_again(
             assert metric(port, "paceline_streams_restarts") == 1.0
             process.send_signal(signal.SIGTERM)
         last = process.stderr.read()
-        assert ("ended at once, still ending after 2 s" in last) == stops
+        assert ("ended immediately, still ending after 2 s" in last) == stops
         assert process.wait() == int(stops)
     assert list(tmp_path.iterdir()) == []

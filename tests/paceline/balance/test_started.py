@@ -19,6 +19,7 @@ EVEN = (
     "one_sided",
     "garbage",
     "another_layout",
+    "another_node",
     "busy",
     "zero",
     "infinite",

@@ -59,5 +59,5 @@ def test_ranks_that_count_other_steps_have_no_figure(panel: Callable[..., str]) 
 def test_a_compiled_optimizer_has_none_and_loses_nothing(panel: Callable[..., str]) -> None:
     """Its steps cannot be counted in the process: the probe stays on."""
     text = panel("60", "compiled")
-    assert "cost not measured: no end of a step was heard" in text
+    assert "cost not measured: no end of a step was seen" in text
     assert "the probe was off" not in text

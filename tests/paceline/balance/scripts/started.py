@@ -24,15 +24,19 @@ def speed(name: str, value: float, busy: float | None = 0.0, device: str = "cpu"
     return rated.Speed(device, name, "flop/s", value, value, value, 20, 1.7e9, busy_ratio=busy)
 
 
-def measured(*speeds: rated.Speed) -> str:
-    """The text of a file with those."""
+def measured(*speeds: rated.Speed, node: str | None = None) -> str:
+    """The text of a file with those, measured on the rank's own node or on another."""
     path = trained.folder() / f"made-{os.environ['RANK']}.json"
-    rated.write(path, rated.Rated("node", 1.7e9, speeds))
+    rated.write(path, rated.Rated(node or own_node(), 1.7e9, speeds))
     return path.read_text()
 
 
-def gemm(value: float, busy: float | None = 0.0) -> str:
-    return measured(speed("gemm_float64", value, busy))
+def own_node() -> str:
+    return f"node-{os.environ['RANK']}"
+
+
+def gemm(value: float, busy: float | None = 0.0, node: str | None = None) -> str:
+    return measured(speed("gemm_float64", value, busy), node=node)
 
 
 #: What the file of each rank's node says, None where there is none.
@@ -52,6 +56,7 @@ FILES: dict[str, Callable[[], tuple[str | None, str | None]]] = {
     "one_sided": lambda: (gemm(300e9), None),
     "garbage": lambda: ("\x00{not a file", gemm(100e9)),
     "another_layout": lambda: (gemm(300e9).replace('"layout": 1', '"layout": 99'), gemm(100e9)),
+    "another_node": lambda: (gemm(300e9, node="node-7"), gemm(100e9)),
     "busy": lambda: (gemm(300e9), gemm(100e9, busy=0.7)),
     "zero": lambda: (gemm(300e9), gemm(100e9).replace("100000000000.0", "0.0")),
     "infinite": lambda: (gemm(300e9).replace("300000000000.0", "Infinity"), gemm(100e9)),
@@ -63,7 +68,7 @@ FILES: dict[str, Callable[[], tuple[str | None, str | None]]] = {
 def place(rank: int, case: str, text: str | None, node: str | None = None) -> None:
     """Rank's node and its file."""
     path = Path(trained.folder() / f"rated-{case}-{rank}.json")
-    os.environ["PACELINE_NODE"], os.environ[FILE] = node or f"node-{rank}", str(path)
+    os.environ["PACELINE_NODE"], os.environ[FILE] = node or own_node(), str(path)
     if text is not None:
         path.write_text(text)
 
@@ -100,7 +105,7 @@ def asked(how: dict[str, Any], weights: list[float] | None, rank: int, world: in
 
 def shared(rank: int, world: int) -> dict[str, Any]:
     """Both ranks on one node."""
-    place(rank, "shared", gemm(300e9), node="node")
+    place(rank, "shared", gemm(300e9, node="node"), node="node")
     return run(BalancedSampler(trained.data(size=640), BATCH))
 
 
