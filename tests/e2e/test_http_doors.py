@@ -74,6 +74,17 @@ STARTED = {
 HEALTH = {"collect", "alerts"}
 
 
+class Doors(dict[str, Door]):
+    """By name, each started when it is first asked for: ring 1 asks for one alone."""
+
+    def __init__(self, start: Callable[[str], Door]) -> None:
+        self._start = start
+
+    def __missing__(self, name: str) -> Door:
+        self[name] = self._start(name)
+        return self[name]
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a key, a certificate for loopback, and one of its kind that signed nothing."""
@@ -89,7 +100,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def doors(
     certificate: Path, tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int]
 ) -> Iterator[Mapping[str, Door]]:
-    """All that serve HTTP, with tokens, and page, forecaster and control with a certificate; no brokers are there."""
+    """What serves HTTP, with tokens, and page, forecaster and control with a certificate; no brokers are there."""
     home = tmp_path_factory.mktemp("home")
     environ = {
         **os.environ,
@@ -104,14 +115,16 @@ def doors(
     }
     trust = ssl.create_default_context(cafile=str(certificate / "own.pem"))
     with contextlib.ExitStack() as stack:
-        made = {}
-        for name, words in STARTED.items():
-            made[name] = Door(name, free_port(), None if name in HEALTH else trust)
-            command = [sys.executable, "-W", "ignore", "-m", "paceline", *words, str(made[name].port)]
+
+        def start(name: str) -> Door:
+            door = Door(name, free_port(), None if name in HEALTH else trust)
+            command = [sys.executable, "-W", "ignore", "-m", "paceline", *STARTED[name], str(door.port)]
             log = stack.enter_context((home / f"{name}.log").open("wb"))
             process = stack.enter_context(subprocess.Popen(command, stdout=log, stderr=log, env=environ, cwd=home))
             stack.callback(process.terminate)
-        yield made
+            return door
+
+        yield Doors(start)
 
 
 def up(door: Door, until: Callable[..., object]) -> Door:
