@@ -126,7 +126,7 @@ def unlock(tab: Page, token: str, name: str) -> None:
     given = tab.get_by_label("Token", exact=True)
     if not given.is_visible():
         tab.locator(f"{key_class('token')} summary").filter(visible=True).click()
-    tab.get_by_label("Your name, for the record").fill(name)
+    tab.get_by_label("Your name, for the audit log").fill(name)
     given.fill(token)
     tab.get_by_role("button", name="Unlock").click()
 

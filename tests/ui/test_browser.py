@@ -133,7 +133,7 @@ def test_an_opened_card_stays_open_while_the_page_refreshes(tab, module_broker, 
     opener = tab.locator(f"{its_card} summary").filter(visible=True)
     expect(opener.get_by_text("Details, 1 revision", exact=True)).to_have_count(1)
     opener.click()
-    coverage = "Coverage: 4 of 4 ranks heard, 0 events missing"
+    coverage = "Coverage: 4 of 4 ranks reported, 0 events missing"
     shows(tab, coverage, its_card)
     publish(module_broker.address, [own_job.finding(2, 60, "confirmed")])
     expect(opener.get_by_text("Details, 2 revisions", exact=True)).to_have_count(1)

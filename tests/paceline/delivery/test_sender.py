@@ -40,7 +40,7 @@ def test_a_topic_that_nobody_leads_is_an_outage(deliver):
     """Two of three nodes are killed: the third lets us in and knows the topic. The message is kept for later."""
     outcome = deliver(OP.name)
     assert (outcome.acked, outcome.refused) == (set(), {})
-    assert f"nobody leads {OP.name}" in str(outcome.failure)
+    assert f"no leader for {OP.name}" in str(outcome.failure)
 
 
 def test_a_topic_that_is_not_there_is_refused(deliver):
