@@ -41,7 +41,7 @@ class Table:
 
 
 JOBS = (
-    Column("state"),
+    Column("state", 8),
     Column("job", 12),
     Column("ranks", right=True),
     Column("step", right=True),
@@ -186,9 +186,10 @@ def _cell(text: str) -> str:
 
 
 def _job_cells(row: Any, now_s: float) -> tuple[str, ...]:
+    """A job that is slow has its slowest rank beside it; of one that is stuck no other column says where."""
     worst = f"rank {row.worst_rank} {digits(row.worst_ratio)}x" if row.worst_ratio is not None else "-"
     return (
-        row.state,
+        row.detail if row.state == "stuck" else row.state,
         row.job + (f" (attempt {row.attempt})" if row.attempt else ""),
         str(row.ranks) if row.ranks else "-",
         "-" if row.step_s is None else seconds(row.step_s),

@@ -43,6 +43,9 @@ def test_a_job_in_a_line() -> None:
         ([described(), finding(state="recovered")], "running"),
         ([described(attempt=1), finding()], "running"),
         ([described(attempt=1), finding(first_step=-1)], "slow"),
+        ([described(), finding(kind="hang", state="suspected")], "stuck"),
+        ([described(), finding(kind="hang", state="recovered")], "running"),
+        ([described(), finding(kind="insufficient_data", ranks=[])], "running"),
     ],
 )
 def test_the_state_of_a_job(told: list[object], state: str) -> None:
@@ -52,6 +55,20 @@ def test_the_state_of_a_job(told: list[object], state: str) -> None:
 def test_a_job_that_says_nothing_is_silent_and_one_from_the_future_is_not() -> None:
     assert picture(model_of(described()), 1031.0).jobs[0].state == "silent"
     assert picture(model_of(described()), 0.0).jobs[0].state == "running"
+
+
+def test_a_stuck_job_says_where_and_comes_first_and_is_not_silent() -> None:
+    """No window comes while it hangs; the rank's label and the job's line name what is known."""
+    hang = finding(kind="hang", cause="unknown", line="train.py:45 evaluate", first_step=44)
+    held = model_of(described(), rank_window(3), hang, described(job="other"))
+    shown = picture(held, 1200.0)
+    assert [(row.job, row.state) for row in shown.jobs] == [("train", "stuck"), ("other", "silent")]
+    assert shown.jobs[0].detail == "stuck at step 44: rank 3, train.py:45 evaluate"
+    assert (shown.jobs[1].detail, shown.ranks[0].cause) == ("", "Hang, train.py:45 evaluate")
+    assert "stuck at step 44: rank 3, train.py:45 evaluate  train" in text(shown, None)
+    assert all(wide(line) <= 80 for line in text(shown, 80).splitlines())
+    ended = model_of(described(ended_s=1014.0, exit_status=1), hang)
+    assert [(row.state, row.detail) for row in picture(ended, NOW_S).jobs] == [("failed 1", "")]
 
 
 def test_the_slowest_rank_comes_first_with_its_cause() -> None:
