@@ -5,13 +5,17 @@ import math
 import pytest
 
 from paceline.events import Cost
+from paceline.top import plain
 from paceline.top.model import Model
-from paceline.top.picture import MOST_ROWS, picture
-from paceline.top.plain import text
+from paceline.top.picture import MOST_ROWS, Picture, picture
 from paceline.top.tables import GAP, cut, finding_lines, fit, suggestion_lines, tables, wide
 from tests.derived_events import HOSTILE, described, finding, job_window, rank_window, suggestion
 
 NOW_S = 1015.0
+
+
+def text(shown: Picture, width: int | None, address: str = "127.0.0.1:9092", only: str | None = None) -> str:
+    return plain.text(shown, width, address, only)
 
 
 def model_of(*told: object, at_s: float = 1010.0) -> Model:
@@ -167,9 +171,30 @@ def test_samples_that_began_lately_or_paused_are_not_taken_for_unread(times: lis
     assert held.unread_s is None
 
 
-def test_an_empty_bus_names_the_command() -> None:
-    said = text(picture(Model(), NOW_S), 80)
-    assert "no job has reported yet; start one: paceline run -- torchrun train.py" in said
+def test_an_empty_bus_is_one_sentence_with_the_command_that_fills_it() -> None:
+    """For the brokers that are read, and whole in a narrow terminal; a job that alone is wanted is named."""
+    empty = picture(Model(), NOW_S)
+    assert text(empty, 80) == "no job has reported yet; start one: paceline run -- torchrun train.py\n"
+    assert "paceline run --brokers kafka-1:9092 -- torchrun train.py\n" in text(empty, 40, "kafka-1:9092")
+    other = picture(usual(), NOW_S, only="other")
+    wanted = "job 'other' has not reported yet; all jobs: paceline top --brokers k:9 --once\n"
+    assert text(other, None, "k:9", "other") == wanted
+    assert text(picture(Model(), NOW_S, only=HOSTILE), None, only=HOSTILE).rstrip("\n").isprintable()
+
+
+def test_without_a_job_no_worker_is_blamed_for_missing_ranks() -> None:
+    """A node's finding alone: its table, and no command that would not help."""
+    shown = text(picture(model_of(finding(job="", first_step=-1)), NOW_S), None)
+    assert "Findings" in shown
+    assert "start a worker" not in shown
+    assert "start a worker: paceline streams" in text(picture(model_of(described()), NOW_S), None)
+
+
+def test_the_trouble_stays_above_the_sentence() -> None:
+    held = Model()
+    for at_s in (0.0, 20.0, 40.0):
+        held.sampled(at_s)
+    assert text(picture(held, 41.0), None).startswith("no stream worker has read for 40.0 s")
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200, None])
