@@ -14,7 +14,7 @@ from paceline.web.token import GUARDED
 
 from ..book import Book
 from .publishes import Publishes
-from .shapes import AWAY, BODY, CONFLICT, Because, issuer
+from .shapes import AWAY, BODY, CONFLICT, Asker, Because
 
 #: What is said to a suggestion, and in which states it may be said; others have an end or a course of their own.
 SAID = {ACCEPT: ("new",), DISMISS: ("new", "accepted")}
@@ -37,7 +37,6 @@ def router(book: Book, outgoing: Publishes, allowed: Callable[..., None]) -> API
     """The routes over ``book``, whose changes only who is ``allowed`` may ask for."""
     routes = APIRouter(prefix="/v1", tags=["suggestions"])
     token = [Depends(allowed)]
-    Asker = Annotated[str, Depends(issuer)]  # noqa: N806 - a type
 
     @routes.get("/suggestions")
     def suggestions() -> dict[str, list[dict[str, Any]]]:
