@@ -30,7 +30,7 @@ class CaptureWish(Strict):
 
 
 class CaptureState(BaseModel):
-    """A capture as it stands; a rank is asked, running, arriving, done or failed."""
+    """The state of a capture; a rank is asked, running, arriving, done or failed."""
 
     capture: str
     job: str

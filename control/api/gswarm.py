@@ -65,7 +65,7 @@ def _state(routes: APIRouter, book: Book, changes: SessionChanges) -> None:
 
     @routes.get("/status")
     def status() -> dict[str, Any]:
-        """Whether anything is recorded, and who was heard."""
+        """Whether anything is recorded, and which nodes report."""
         live = [state for state in changes.states() if state.state in LIVE]
         clients = _clients(book, time.time())
         return {
@@ -121,14 +121,14 @@ def _lists(routes: APIRouter, book: Book, changes: SessionChanges) -> None:
 
     @routes.get("/clients")
     def clients() -> dict[str, Any]:
-        """Who was heard within a day; unhealthy after 30 s of silence."""
+        """Nodes that reported within a day; unhealthy after 30 s without a message."""
         return {"clients": _clients(book, time.time())}
 
     frame = Fresh(lambda: newest_frame(book, time.time()), time.monotonic)
 
     @routes.get("/metrics/latest")
     def latest() -> dict[str, Any]:
-        """The newest frame: what every GPU said last, at most a second ago."""
+        """The newest frame: the last values of every GPU, at most a second old."""
         return frame.get()
 
 
@@ -175,7 +175,7 @@ def _clients(book: Book, now_s: float) -> list[dict[str, Any]]:
 
 
 def newest_frame(book: Book, now_s: float) -> dict[str, Any]:
-    """One frame of what was said last; without any GPU its lists are empty."""
+    """One frame of the last values; without any GPU its lists are empty."""
     stamp = int(now_s * 1000)
     lines = [Line(0, NODE.name, None, stamp, raw) for raw in book.inventory()]
     silent = []

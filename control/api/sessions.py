@@ -80,7 +80,7 @@ class Reading:
 
 
 class Session(BaseModel):
-    """A session as it stands: that of the topic `session`, and the proof of what it holds."""
+    """The state of a session: that of the topic `session`, and the proof of what it holds."""
 
     model_config = ConfigDict(extra="allow")
     name: str
@@ -105,7 +105,7 @@ def router(
 
     @routes.get("")
     def list_sessions() -> SessionList:
-        """All sessions: those on this disk, and those that other controls tell of."""
+        """All sessions: those on this disk, and those of other control services."""
         return SessionList(sessions=[Session(**msgspec.to_builtins(state)) for state in changes.states()])
 
     @routes.post(

@@ -1,4 +1,4 @@
-"""What requests hold: strict types, limits, and no field that nobody knows."""
+"""What requests hold: strict types, limits, and no unknown field."""
 
 from typing import Annotated, Any
 from urllib.parse import unquote

@@ -27,7 +27,7 @@ class Asked(BaseModel):
 
 
 class Answers(BaseModel):
-    """What came of a command: one entry of the topic `audit` for each service that heard it."""
+    """What came of a command: one entry of the topic `audit` for each service that received it."""
 
     command: str
     answers: list[dict[str, Any]]
@@ -63,7 +63,7 @@ def router(book: Book, outgoing: Publishes, allowed: Callable[..., None]) -> API
 
     @routes.get("/commands/{id}")
     def command(id: str) -> Answers:  # noqa: A002
-        """What came of a command so far; nothing where nobody answered yet, or it is not known."""
+        """What came of a command so far; nothing where no service has answered yet, or it is not known."""
         return Answers(command=id, answers=[msgspec.to_builtins(entry) for entry in book.answers(id)])
 
     @routes.get("/audit")

@@ -170,6 +170,30 @@ def test_programs_speak_in_plain_words(folder: str) -> None:
     assert shown_faults(folder) == {}
 
 
+def docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each docstring, without code in it.
+
+    >>> list(docstrings('def f():\\n    "What `told` is."'))
+    [(1, 'What  is.')]
+    """
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if text := ast.get_docstring(node):
+                yield getattr(node, "lineno", 1), re.sub(r"`[^`\n]+`", "", text)
+
+
+@pytest.mark.parametrize("folder", [folder for folder in FOLDERS if folder.endswith("/api")])
+def test_an_api_describes_itself_in_plain_words(folder: str) -> None:
+    """The docstrings of its routes and shapes are what OpenAPI shows."""
+    wrong = {
+        f"{path.name}:{line}": found
+        for path in sorted((ROOT / folder).glob("*.py"))
+        for line, text in docstrings(path.read_text(encoding="utf-8"))
+        if (found := dropped(text))
+    }
+    assert wrong == {}
+
+
 def test_what_is_not_done_is_there_and_not_done() -> None:
     """The list only shrinks: a file in plain words is not on it."""
     for name in NOT_YET:
