@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from paceline import topics, wire
 from paceline.kafka.follow import BEGINNING, ConsumerRecord, Follower, Start
+from paceline.kafka.follow_words import reports
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.start_budget import StartBudget
 from paceline.sequences import Sequences
@@ -63,7 +64,7 @@ class BusReader:
             resume=True,
             most_behind=MOST_BEHIND,
             on_lost=self._lost,
-            on_unreadable=lambda topic, reason: self._say(f"passed over a batch on {topic.name}: {reason}"),
+            on_unreadable=reports(self._say)["on_unreadable"],
             on_skip=self._leave_out,
             on_cluster=self._end,
             budget=StartBudget(),
@@ -92,7 +93,7 @@ class BusReader:
 
     def _lost(self, cause: str) -> None:
         self.trouble = f"no answer from Kafka: {cause}"
-        self._say(f"{cause}; waiting for it")
+        reports(self._say)["on_lost"](cause)
 
     def _take(self, topic: Topic, records: Sequence[ConsumerRecord], live: bool) -> None:
         for record in records:

@@ -6,13 +6,11 @@ of the processes on the GPUs tell them by UID, once it has been silent for longe
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-from paceline.events import DeviceSamples
-
+from .adding_buffer import AddingBuffer
 from .buffers import DeviceBuffer
 from .device_names import Holders
 from .pod_devices import Names, Told, of_processes, told
@@ -26,7 +24,7 @@ KEEP_S = 60.0
 _NOBODY = Told([], None)
 
 
-class PodBuffer:
+class PodBuffer(AddingBuffer[Told]):
     """``devices``, and which pods hold them. ``expected``: somebody has said that there is a ``kubelet``."""
 
     def __init__(
@@ -37,16 +35,13 @@ class PodBuffer:
         expected: bool = False,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._devices = devices
+        super().__init__(devices, _NOBODY)
         self._kubelet = kubelet
         self._expected = expected
         self._now = now
-        self._lock = threading.Lock()
         self._seen: Holders | None = None
         self._looked_s = self._answered_s = float("-inf")
         self._away: str | None = None
-        self._told = self._said = _NOBODY
-        self._inventory: dict[str, Any] | None = None
 
     def look(self) -> None:
         """Ask who holds the devices, if it is time."""
@@ -54,9 +49,7 @@ class PodBuffer:
         if not self._is_due(holders, now_s):
             return
         self._seen, self._looked_s = holders, now_s
-        now_told = self._ask(holders, now_s) if holders.names else _NOBODY
-        with self._lock:
-            self._told = now_told
+        self._find(self._ask(holders, now_s) if holders.names else _NOBODY)
 
     def _is_due(self, holders: Holders, now_s: float) -> bool:
         if self._seen is None or self._seen.names != holders.names:
@@ -72,7 +65,7 @@ class PodBuffer:
             except PodResourcesError as error:
                 why = self._say_away(error, holders)
                 if now_s - self._answered_s < KEEP_S:
-                    return self._told
+                    return self._found
             else:
                 self._say_back(now_s)
                 return told(held, Names(holders.names))
@@ -94,33 +87,11 @@ class PodBuffer:
             log.warning("the kubelet tells pods again")
             self._away = None
 
-    def sample(self) -> None:
-        """Add a row a device."""
-        self._devices.sample()
-
-    def cut(self, **producer: Any) -> DeviceSamples | None:
-        """The event of the rows since the last cut; None without any."""
-        return self._devices.cut(**producer)
-
-    def holders(self) -> Holders:
-        """What the pods that hold the devices are found by."""
-        return self._devices.holders()
-
-    def inventory(self) -> dict[str, Any] | None:
-        """The inventory with the pods, where either is to be said: pods when they change."""
-        fresh = self._devices.inventory()
-        with self._lock:
-            now_told = self._told
-        if fresh is None and now_told != self._said and self._inventory is not None:
-            fresh = self._inventory | {"time_s": time.time()}
-        if fresh is None:
-            return None
-        self._said, self._inventory = now_told, fresh
-        why = {} if now_told.why_not is None else {"pods": now_told.why_not}
-        return fresh | {"pods": now_told.pods, "not_measured": fresh["not_measured"] | why}
+    def _fields(self, found: Told) -> tuple[dict[str, Any], dict[str, str]]:
+        return {"pods": found.pods}, {} if found.why_not is None else {"pods": found.why_not}
 
     def close(self) -> None:
         """Give everything back."""
         if self._kubelet is not None:
             self._kubelet.close()
-        self._devices.close()
+        super().close()

@@ -5,7 +5,6 @@ thread of its own and is the only part that reads; all else hands over what was 
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -13,11 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paceline import rated
-from paceline.events import DeviceSamples, RatedSpeed
+from paceline.events import RatedSpeed
 from paceline.rated import Rated
 
+from .adding_buffer import AddingBuffer
 from .buffers import DeviceBuffer
-from .device_names import Holders
 
 log = logging.getLogger("paceline.collect.rated")
 #: Seconds between two looks at whether the file is another.
@@ -39,18 +38,16 @@ class _Told(NamedTuple):
     why_not: str | None
 
 
-class RatedBuffer:
+class RatedBuffer(AddingBuffer[_Told]):
     """``devices``, and what the file at ``path`` says that ``node`` was measured to do."""
 
     def __init__(
         self, devices: DeviceBuffer, path: Path, node: str, *, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._devices, self._path, self._node, self._now = devices, path, node, now
-        self._lock = threading.Lock()
+        super().__init__(devices, _Told(None, None))
+        self._path, self._node, self._now = path, node, now
         self._seen: _Seen | None = None
         self._looked_s = float("-inf")
-        self._told = self._said = _Told(None, None)
-        self._inventory: dict[str, Any] | None = None
 
     def look(self) -> None:
         """Read the file, if it is time and the file is another."""
@@ -63,10 +60,9 @@ class RatedBuffer:
             return
         told = _Told(*rated.look(self._path, self._node))
         self._seen = seen
-        if told.why_not is not None and told.why_not != self._told.why_not:
+        if told.why_not is not None and told.why_not != self._found.why_not:
             log.warning("no rated speeds: %s", told.why_not)
-        with self._lock:
-            self._told = told
+        self._find(told)
 
     def _stat(self) -> _Seen | None:
         try:
@@ -75,34 +71,8 @@ class RatedBuffer:
             return None
         return _Seen(found.st_ino, found.st_size, found.st_mtime_ns)
 
-    def inventory(self) -> dict[str, Any] | None:
-        """The inventory with the rated speeds, where either is to be said: speeds when they change."""
-        fresh = self._devices.inventory()
-        with self._lock:
-            told = self._told
-        if fresh is None and told != self._said and self._inventory is not None:
-            fresh = self._inventory | {"time_s": time.time()}
-        if fresh is None:
-            return None
-        self._said, self._inventory = told, fresh
-        if told.rated is None:
-            why = {} if told.why_not is None else {"rated": told.why_not}
-            return fresh | {"not_measured": fresh["not_measured"] | why}
-        speeds = [RatedSpeed(**asdict(speed)) for speed in told.rated.speeds]
-        return fresh | {"rated": speeds, "versions": dict(told.rated.versions)}
-
-    def sample(self) -> None:
-        """Add a row a device."""
-        self._devices.sample()
-
-    def cut(self, **producer: Any) -> DeviceSamples | None:
-        """The event of the rows since the last cut; None without any."""
-        return self._devices.cut(**producer)
-
-    def holders(self) -> Holders:
-        """What the pods that hold the devices are found by."""
-        return self._devices.holders()
-
-    def close(self) -> None:
-        """Give everything back."""
-        self._devices.close()
+    def _fields(self, found: _Told) -> tuple[dict[str, Any], dict[str, str]]:
+        if found.rated is None:
+            return {}, {} if found.why_not is None else {"rated": found.why_not}
+        speeds = [RatedSpeed(**asdict(speed)) for speed in found.rated.speeds]
+        return {"rated": speeds, "versions": dict(found.rated.versions)}, {}

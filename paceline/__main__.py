@@ -51,6 +51,7 @@ COMMANDS = {
     "doctor": Command(
         "paceline.commands.doctor:main", "check broker, login, topics, NVML, clock and versions, with fixes"
     ),
+    "completion": Command("paceline.commands.completion:main", "print a script for Tab completion: bash, zsh or fish"),
 }
 #: What services and tools offer, with the extra that brings what they need; their targets are entry points of the
 #: group below.

@@ -43,7 +43,7 @@ _OF_THE_JOB = (
     "insufficient_data",
     "configuration_mismatch",
 )
-LONGEST_NAME = 60
+LONGEST_NAME, LONGEST_LINE = 60, 120
 _SCALES = {"bytes": (2**30, "GiB"), "bytes/s": (1e9, "GB/s"), "flop/s": (1e12, "Tflop/s")}
 
 
@@ -138,14 +138,31 @@ def subject(finding: Finding) -> str:
 
 def verdict(finding: Finding) -> str:
     """A finding in one line: its kind, whom it is about and the cause, where there is one to tell."""
-    why = f", {cause(finding)}" if finding.cause != "unknown" or finding.kind == "straggler" else ""
-    kind = KINDS.get(finding.kind) or _plain(finding.kind).capitalize()
-    return f"{kind}: {subject(finding)}{why}"
+    why = cause(finding) if finding.cause != "unknown" or finding.kind == "straggler" else line_of(finding)
+    return f"{kind(finding)}: {subject(finding)}{f', {why}' if why else ''}"
+
+
+def kind(finding: Finding) -> str:
+    """A finding's kind in a few words; of a newer Paceline's, its name."""
+    return KINDS.get(finding.kind) or _plain(finding.kind).capitalize()
+
+
+def line_of(finding: Finding) -> str:
+    """Where in the code its ranks are, where that is known: ``train.py:45 evaluate``."""
+    return (finding.line or "")[:LONGEST_LINE]
 
 
 def cause(finding: Finding) -> str:
     """A finding's cause in a few words; of a newer Paceline's, its name."""
     return CAUSE_WORDS.get(finding.cause) or _plain(finding.cause)
+
+
+def label(finding: Finding) -> str:
+    """A finding in very few words, beside the ranks that it is about: its cause; without one its kind and line."""
+    if finding.cause != "unknown":
+        return cause(finding)
+    where = cause(finding) if finding.kind == "straggler" else line_of(finding)
+    return ", ".join(filter(None, [kind(finding), where]))
 
 
 def cost(finding: Finding) -> str:

@@ -120,7 +120,7 @@ _WORKER: tuple[tuple[Meter, Callable[[DoorCounts, WorkerState], Any]], ...] = (
     ),
     (
         Meter(
-            "paceline_findings_told",
+            "paceline_findings_published",
             "counter",
             "Findings published; each revision counts.",
             ("kind", "cause", "state"),

@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from paceline.events import Finding
-from paceline.words import LONGEST_NAME, cause
+from paceline.words import LONGEST_NAME, label
 
 from .figure_frame import LEGEND_ABOVE, framed, pickable
 from .ratios import slowest_first, thin
@@ -119,7 +119,7 @@ def _mark(
     steps: tuple[int, int],
     palette: Palette,
 ) -> None:
-    """A box around the accused ranks' steps, with the finding's state and cause beside it."""
+    """A box around the accused ranks' steps, with the finding's state and cause, or its kind and line, beside it."""
     for episode in episodes:
         finding = episode[-1]
         first, last = max(finding.first_step, steps[0]), min(finding.last_step, steps[1])
@@ -138,7 +138,7 @@ def _mark(
             figure.add_annotation(
                 x=first,
                 y=top - 0.5,
-                text=safe(f"{finding.state[:LONGEST_NAME]}: {cause(finding)}"),
+                text=safe(f"{finding.state[:LONGEST_NAME]}: {label(finding)}"),
                 showarrow=False,
                 xanchor="left" if first < steps[0] + 0.7 * (steps[1] - steps[0]) else "right",
                 yanchor="bottom",

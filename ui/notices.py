@@ -7,11 +7,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from paceline.job_state import job_state
 from paceline.settings import BROKERS, aimed_at
 from paceline.words import age
 
 from .snapshot import JobLine, JobView, Snapshot
 
+#: The tone of each state of a job that reports.
+TONES = {"running": "good", "slow": "wait", "stuck": "lost"}
 #: Seconds without a message before a running job is called silent; before missing windows are worth a word.
 SILENT_S, WINDOWLESS_S = 20.0, 25.0
 
@@ -137,10 +140,12 @@ def _without_window_s(job: JobView) -> float:
 
 
 def standing(job: JobView | JobLine, now_s: float) -> tuple[str, str]:
-    """A job's state in two words and its tone: good, wait, lost or ended."""
+    """A job's state in a few words, of a running one what its worst open finding says; and its tone: good, wait, lost
+    or ended."""
     if job.ended_s is not None:
         failed = job.exit_status not in (0, None)
         return (f"ended, exit status {job.exit_status}", "lost") if failed else ("ended", "ended")
+    state = job.state if isinstance(job, JobLine) else job_state(episode[-1] for episode in job.episodes)
     if job.last_s is None or now_s - job.last_s > SILENT_S:
-        return "silent", "wait"
-    return "running", "good"
+        return (f"silent, {state.words}", "lost") if state.word == "stuck" else ("silent", "wait")
+    return state.words, TONES[state.word]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paceline import events
+from paceline.job_state import RUNNING, JobState, job_state
 
 from .balance_book import BalanceView
 from .energy_view import EnergyView
@@ -40,6 +41,8 @@ class JobLine:
     confirmed: int = 0
     lost_s: float = 0.0
     lost_gpu_hours: float = 0.0
+    #: What its worst open finding says of it, while it runs.
+    state: JobState = RUNNING
 
     @property
     def name(self) -> str:
@@ -173,6 +176,7 @@ def line_of(buffer: JobBuffer, of_nodes: list[events.Finding]) -> JobLine:
         confirmed=sum(finding.state == "confirmed" for finding in still),
         lost_s=sum(finding.cost.lost_s for finding in latest),
         lost_gpu_hours=sum(finding.cost.gpu_hours for finding in latest),
+        state=job_state(latest),
     )
 
 

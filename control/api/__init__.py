@@ -1,5 +1,5 @@
 """The HTTP interface: what may be asked and changed, how it is refused, and where each request goes.
 
-Rule of this folder: doors. A route reads, asks ``changes`` or the book, and answers. Reading is open to whoever reaches
-the service; every change wants the token.
+Rule of this folder: doors. A route reads, asks ``changes`` or the book, and answers. Every client that reaches the
+service may read; every change wants the token.
 """

@@ -17,7 +17,7 @@ from paceline.words import listed
 from ..book import Book
 from ..captures import CaptureBook
 from .publishes import Publishes
-from .shapes import AWAY, BODY, CONFLICT, Strict, issuer
+from .shapes import AWAY, BODY, CONFLICT, Asker, Strict
 
 Rank = Annotated[int, Field(ge=0, lt=2**20)]
 
@@ -30,7 +30,7 @@ class CaptureWish(Strict):
 
 
 class CaptureState(BaseModel):
-    """A capture as it stands; a rank is asked, running, arriving, done or failed."""
+    """The state of a capture; a rank is asked, running, arriving, done or failed."""
 
     capture: str
     job: str
@@ -54,7 +54,7 @@ def router(
         dependencies=[Depends(allowed)],
         responses={**GUARDED, **NOT_FOUND, **CONFLICT, **BODY, **AWAY},
     )
-    def begin(job: str, sent: CaptureWish, asker: Annotated[str, Depends(issuer)]) -> CaptureState:
+    def begin(job: str, sent: CaptureWish, asker: Asker) -> CaptureState:
         """Ask ranks of a running job for PyTorch profiler traces."""
         ranks = sorted(set(sent.ranks))
         outgoing.check()

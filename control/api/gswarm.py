@@ -7,9 +7,9 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, ConfigDict, Field
@@ -27,7 +27,7 @@ from ..export.formats import FORMATS
 from ..export.told import Told
 from ..sessions.manifest import Definition
 from ..sessions.store import LIVE
-from .shapes import BODY, CONFLICT, NO_ROOM, issuer
+from .shapes import BODY, CONFLICT, NO_ROOM, Asker
 
 #: A frame is made of all that is known of all nodes: not for each who asks.
 FRESH_S = 1.0
@@ -51,9 +51,13 @@ class Stop(BaseModel):
 def router(book: Book, changes: SessionChanges, cluster: str, allowed: Callable[..., None]) -> APIRouter:
     """The routes over ``book`` and ``changes``."""
     routes = APIRouter(tags=["gswarm"])
-    token = [Depends(allowed)]
-    Asker = Annotated[str, Depends(issuer)]  # noqa: N806 - a type
+    _state(routes, book, changes)
+    _profiling(routes, changes, cluster, [Depends(allowed)])
+    _lists(routes, book, changes)
+    return routes
 
+
+def _state(routes: APIRouter, book: Book, changes: SessionChanges) -> None:
     @routes.get("/")
     def root() -> dict[str, Any]:
         """What this is."""
@@ -61,7 +65,7 @@ def router(book: Book, changes: SessionChanges, cluster: str, allowed: Callable[
 
     @routes.get("/status")
     def status() -> dict[str, Any]:
-        """Whether anything is recorded, and who was heard."""
+        """Whether anything is recorded, and which nodes report."""
         live = [state for state in changes.states() if state.state in LIVE]
         clients = _clients(book, time.time())
         return {
@@ -72,6 +76,8 @@ def router(book: Book, changes: SessionChanges, cluster: str, allowed: Callable[
             "clients": [client["client_id"] for client in clients],
         }
 
+
+def _profiling(routes: APIRouter, changes: SessionChanges, cluster: str, token: Sequence[Any]) -> None:
     @routes.post("/profiling/start", dependencies=token, responses={**GUARDED, **CONFLICT, **BODY, **NO_ROOM})
     def start(asker: Asker, sent: Start | None = None) -> dict[str, Any]:
         """Record everything, under a name of yours or one that is made."""
@@ -91,20 +97,12 @@ def router(book: Book, changes: SessionChanges, cluster: str, allowed: Callable[
     @routes.post("/profiling/stop", dependencies=token, responses={**GUARDED, **CONFLICT, **NOT_FOUND, **BODY})
     def stop(asker: Asker, sent: Stop | None = None) -> dict[str, Any]:
         """End the session of that name, or the only one."""
-        name = sent.name if sent else None
-        if name is None:
-            live = [state.name for state in changes.states() if state.state in LIVE]
-            if len(live) != 1:
-                reason = (
-                    f"{len(live)} sessions are recorded ({', '.join(live[:10])}): say which"
-                    if live
-                    else "none is recorded"
-                )
-                raise RefusedError(409, "name", reason)
-            name = live[0]
+        name = sent.name if sent and sent.name is not None else _only(changes)
         state = changes.stop(name, asker, "").state
         return {"success": True, "message": f"{name} is ending", "name": name, "session_id": state.id}
 
+
+def _lists(routes: APIRouter, book: Book, changes: SessionChanges) -> None:
     @routes.get("/profiling/sessions")
     def sessions() -> dict[str, Any]:
         """All sessions there are."""
@@ -123,17 +121,25 @@ def router(book: Book, changes: SessionChanges, cluster: str, allowed: Callable[
 
     @routes.get("/clients")
     def clients() -> dict[str, Any]:
-        """Who was heard within a day; unhealthy after 30 s of silence."""
+        """Nodes that reported within a day; unhealthy after 30 s without a message."""
         return {"clients": _clients(book, time.time())}
 
     frame = Fresh(lambda: newest_frame(book, time.time()), time.monotonic)
 
     @routes.get("/metrics/latest")
     def latest() -> dict[str, Any]:
-        """The newest frame: what every GPU said last, at most a second ago."""
+        """The newest frame: the last values of every GPU, at most a second old."""
         return frame.get()
 
-    return routes
+
+def _only(changes: SessionChanges) -> str:
+    """The name of the only session that is recorded."""
+    live = [state.name for state in changes.states() if state.state in LIVE]
+    if not live:
+        raise RefusedError(409, "name", "none is recorded")
+    if len(live) > 1:
+        raise RefusedError(409, "name", f"{len(live)} sessions are recorded ({', '.join(live[:10])}): say which")
+    return live[0]
 
 
 class Fresh:
@@ -169,7 +175,7 @@ def _clients(book: Book, now_s: float) -> list[dict[str, Any]]:
 
 
 def newest_frame(book: Book, now_s: float) -> dict[str, Any]:
-    """One frame of what was said last; without any GPU its lists are empty."""
+    """One frame of the last values; without any GPU its lists are empty."""
     stamp = int(now_s * 1000)
     lines = [Line(0, NODE.name, None, stamp, raw) for raw in book.inventory()]
     silent = []

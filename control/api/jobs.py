@@ -1,7 +1,7 @@
 """What may be changed of a job while it runs: its thresholds, and the plan of its shares."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -16,7 +16,7 @@ from paceline.web.token import GUARDED
 
 from ..book import Book
 from .publishes import Publishes
-from .shapes import AWAY, BODY, CONFLICT, Strict, issuer
+from .shapes import AWAY, BODY, CONFLICT, Asker, Strict
 
 MOST_THRESHOLDS = 100
 #: Why a threshold cannot be set to a value, or None.
@@ -50,8 +50,19 @@ def router(
     """The routes over ``book``; changes reach the job in ``cluster_of`` it, for who is ``allowed``."""
     routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
     token = [Depends(allowed)]
-    Asker = Annotated[str, Depends(issuer)]  # noqa: N806 - a type
+    _thresholds(routes, book, outgoing, cluster_of, token, threshold_refusal)
+    _plans(routes, book, outgoing, token)
+    return routes
 
+
+def _thresholds(
+    routes: APIRouter,
+    book: Book,
+    outgoing: Publishes,
+    cluster_of: Callable[[str], str],
+    token: Sequence[Any],
+    threshold_refusal: ThresholdRefusal,
+) -> None:
     @routes.get("/{job}/thresholds")
     def thresholds(job: str) -> dict[str, Any]:
         """What was set for a job; nothing where all have their defaults."""
@@ -70,6 +81,8 @@ def router(
         outgoing.audit("set_thresholds", f"job:{job}", asker, sent.because)
         return {"job": job, "attempt": sent.attempt, "values": sent.values}
 
+
+def _plans(routes: APIRouter, book: Book, outgoing: Publishes, token: Sequence[Any]) -> None:
     @routes.get("/{job}/plan", responses=NOT_FOUND)
     def plan(job: str) -> dict[str, Any]:
         """How a job's batches are shared out."""
@@ -105,8 +118,6 @@ def router(
         outgoing.event(PLAN, proposed)
         outgoing.audit("set_plan", f"job:{job}", asker, sent.because)
         return dict(msgspec.to_builtins(proposed))
-
-    return routes
 
 
 def _check_job(job: str) -> None:

@@ -1,4 +1,4 @@
-"""What routes need of whoever publishes for them."""
+"""What routes need of a publisher."""
 
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ class Publishes(Protocol):
         """Refuse a change while the brokers do not answer."""
 
     def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str, cluster: str = "") -> str:
-        """Ask services of ``cluster`` for something, of our own where it is not said; the command's id."""
+        """Ask services of ``cluster`` for something, of our own by default; the command's id."""
 
     def event(self, topic: Topic, event: Any) -> None:
         """Publish an event."""

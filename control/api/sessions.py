@@ -6,7 +6,7 @@ import io
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, BinaryIO, cast
 
 import msgspec
@@ -32,7 +32,7 @@ from ..sessions.numbers import Numbers
 from ..sessions.proof import about
 from ..sessions.segments import SegmentError, check
 from ..sessions.store import NoSessionError, SessionStore
-from .shapes import AWAY, BODY, BUSY, CONFLICT, NO_ROOM, Because, SessionAsked, issuer
+from .shapes import AWAY, BODY, BUSY, CONFLICT, NO_ROOM, Asker, Because, SessionAsked
 
 #: Producers whose numbers one answer tells; runs of missing numbers of each.
 MOST_PROOFS, MOST_MISSING = 10_000, 100
@@ -80,7 +80,7 @@ class Reading:
 
 
 class Session(BaseModel):
-    """A session as it stands: that of the topic `session`, and the proof of what it holds."""
+    """The state of a session: that of the topic `session`, and the proof of what it holds."""
 
     model_config = ConfigDict(extra="allow")
     name: str
@@ -102,15 +102,18 @@ def router(
 ) -> APIRouter:
     """The routes over ``changes``, whose changes only who is ``allowed`` may ask for; ``book`` knows who reports."""
     routes = APIRouter(prefix="/v1/sessions", tags=["sessions"])
-    token = [Depends(allowed)]
-    Asker = Annotated[str, Depends(issuer)]  # noqa: N806 - a type
 
     @routes.get("")
     def list_sessions() -> SessionList:
-        """All sessions: those on this disk, and those that other controls tell of."""
+        """All sessions: those on this disk, and those of other control services."""
         return SessionList(sessions=[Session(**msgspec.to_builtins(state)) for state in changes.states()])
 
-    @routes.post("", status_code=201, dependencies=token, responses={**GUARDED, **CONFLICT, **BODY, **AWAY, **NO_ROOM})
+    @routes.post(
+        "",
+        status_code=201,
+        dependencies=[Depends(allowed)],
+        responses={**GUARDED, **CONFLICT, **BODY, **AWAY, **NO_ROOM},
+    )
     def start(sent: SessionAsked, asker: Asker) -> Session:
         """Begin to record."""
         definition = Definition(
@@ -134,6 +137,12 @@ def router(
         """How far a session has come, and the proof: per producer the first and last number, and exactly which lack."""
         return whole(changes.manifest(name))
 
+    _ends(routes, changes, [Depends(allowed)])
+    _files(routes, changes, reading)
+    return routes
+
+
+def _ends(routes: APIRouter, changes: SessionChanges, token: Sequence[Any]) -> None:
     @routes.post(
         "/{name}/stop", status_code=202, dependencies=token, responses={**GUARDED, **NOT_FOUND, **CONFLICT, **BODY}
     )
@@ -155,9 +164,6 @@ def router(
     def delete(name: str, asker: Asker) -> None:
         """Delete a session with all that was recorded."""
         changes.delete(name, asker)
-
-    _files(routes, changes, reading)
-    return routes
 
 
 def _files(routes: APIRouter, changes: SessionChanges, reading: Reading) -> None:

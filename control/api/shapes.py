@@ -1,9 +1,9 @@
-"""What requests hold: strict types, limits, and no field that nobody knows."""
+"""What requests hold: strict types, limits, and no unknown field."""
 
 from typing import Annotated, Any
 from urllib.parse import unquote
 
-from fastapi import Header
+from fastapi import Depends, Header
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from paceline.events import MOST_NAMED, SESSION_NAME
@@ -71,3 +71,7 @@ def issuer(
 ) -> str:
     """Who asks, as they say."""
     return visible(unquote(x_paceline_issuer or "")).strip()[:200] or "somebody with the token"
+
+
+#: A parameter of a route that audits who asks.
+Asker = Annotated[str, Depends(issuer)]

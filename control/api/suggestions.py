@@ -14,7 +14,7 @@ from paceline.web.token import GUARDED
 
 from ..book import Book
 from .publishes import Publishes
-from .shapes import AWAY, BODY, CONFLICT, Because, issuer
+from .shapes import AWAY, BODY, CONFLICT, Asker, Because
 
 #: What is said to a suggestion, and in which states it may be said; others have an end or a course of their own.
 SAID = {ACCEPT: ("new",), DISMISS: ("new", "accepted")}
@@ -27,7 +27,7 @@ class Asked(BaseModel):
 
 
 class Answers(BaseModel):
-    """What came of a command: one entry of the topic `audit` for each service that heard it."""
+    """What came of a command: one entry of the topic `audit` for each service that received it."""
 
     command: str
     answers: list[dict[str, Any]]
@@ -37,7 +37,6 @@ def router(book: Book, outgoing: Publishes, allowed: Callable[..., None]) -> API
     """The routes over ``book``, whose changes only who is ``allowed`` may ask for."""
     routes = APIRouter(prefix="/v1", tags=["suggestions"])
     token = [Depends(allowed)]
-    Asker = Annotated[str, Depends(issuer)]  # noqa: N806 - a type
 
     @routes.get("/suggestions")
     def suggestions() -> dict[str, list[dict[str, Any]]]:
@@ -64,7 +63,7 @@ def router(book: Book, outgoing: Publishes, allowed: Callable[..., None]) -> API
 
     @routes.get("/commands/{id}")
     def command(id: str) -> Answers:  # noqa: A002
-        """What came of a command so far; nothing where nobody answered yet, or it is not known."""
+        """What came of a command so far; nothing where no service has answered yet, or it is not known."""
         return Answers(command=id, answers=[msgspec.to_builtins(entry) for entry in book.answers(id)])
 
     @routes.get("/audit")

@@ -34,7 +34,7 @@ class Kept(BaseModel):
 
 
 def router(memory: Memory, executor: ForecastExecutor, token: str) -> APIRouter:
-    """The routes over ``memory``, for who knows ``token``; for nobody where it is empty."""
+    """The routes over ``memory``, for clients that know ``token``; for no client where it is empty."""
     routes = APIRouter(prefix="/v1", tags=["changes"], route_class=off_loop(executor.parsing))
 
     allowed = guard(token, FORECASTER_TOKEN)

@@ -1,4 +1,4 @@
-"""Where forecasts are made: off the event loop, as many at once as there are processors, slow models one at a time.
+"""Where forecasts are made: off the event loop, as many at a time as there are processors, slow models one at a time.
 
 Rule of this file: threads for single questions, processes for batches; no rule of forecasting. A worker process holds
 nothing: the models travel with each part of a batch.

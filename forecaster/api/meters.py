@@ -60,7 +60,7 @@ class Meters:
         self._registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """What was told last, as ``prometheus_client`` wants a collector to tell it."""
+        """The last values, in the form in which ``prometheus_client`` takes them from a collector."""
         yield from self._told
 
     def observe(self, route: str, status: int, seconds: float) -> None:

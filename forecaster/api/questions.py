@@ -171,7 +171,7 @@ def _within(place: int, error: ValidationError) -> ValidationError:
 
 
 class BatchQuestion(Strict):
-    """Several forecasts at once, worked on by all processors."""
+    """Several forecasts in one request, computed on all processors."""
 
     questions: Annotated[list[ForecastQuestion], Field(min_length=1, max_length=BATCH)]
 

@@ -76,7 +76,7 @@ class BacktestAnswer(BaseModel):
 
 
 class FreeAnswer(BaseModel):
-    """When so many GPUs are free at once."""
+    """When so many GPUs are free at the same time."""
 
     cluster: str
     gpus: int
@@ -112,7 +112,7 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
     async def free(
         cluster: str, gpus: Annotated[int, Query(ge=1, le=1_000_000)] = 1, horizon: Horizon = held_forecast.HORIZON
     ) -> FreeAnswer:
-        """When so many GPUs will be free at once."""
+        """When so many GPUs will be free at the same time."""
         held = _held(memory, f"{cluster}/cluster/free_gpus")
         asked, result = await _forecast(executor, held, horizon, ENSEMBLE)
         free_at = exceedance(result.values, asked.levels, float(gpus), asked.interval_s)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from paceline.kafka.follow import BEGINNING, Follower, Start
+from paceline.kafka.follow_words import reports
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.start_budget import StartBudget
 from paceline.topics import FINDING, JOB, SUGGESTION
@@ -51,12 +52,10 @@ class Loop:
             STARTS,
             "paceline-alerts",
             resume=True,
-            on_lost=lambda cause: self._say(f"{cause}; waiting for it"),
-            on_unreadable=lambda topic, reason: self._say(f"skipped a batch on {topic.name}: {reason}"),
-            on_skip=lambda topic, messages: self._say(f"{topic.name}: the oldest {messages} messages are skipped"),
             on_cluster=self._start_anew,
             budget=StartBudget(),
             stop=self._stop,
+            **reports(self._say),
         ) as follower:
             if once:
                 follower.connect()

@@ -16,6 +16,7 @@ from paceline.command_rules import LONGEST_S, STREAMS, SUGGESTION, TARGETS
 from paceline.commands.asking import ask, issuer, refusal, seconds, told
 from paceline.events import ACCEPT, CAPTURE, DISMISS, FULL_ROWS, SAMPLE, Command
 from paceline.kafka.errors import BusError
+from paceline.kafka.follow_words import reports
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.reported_reader import read_reported
 from paceline.settings import CLUSTER
@@ -103,7 +104,7 @@ def main(argv: list[str]) -> int:
         if not args.anyway and (reason := _nobody(settings, command)):
             _say(f"{reason}; send it nevertheless with --anyway")
             return 2
-        for entry in ask(settings, command, args.wait, "paceline-ask", _wait_for_it):
+        for entry in ask(settings, command, args.wait, "paceline-ask", reports(_say)["on_lost"]):
             outcomes.add(entry.outcome)
             print(visible(wire.encode(entry).decode() if args.json else told(entry)), flush=True)
     except BusError as error:
@@ -138,10 +139,6 @@ def _argument(raw: str) -> tuple[str, object]:
         return name, _scalars.decode(value)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return name, value
-
-
-def _wait_for_it(cause: str) -> None:
-    _say(f"{cause}; waiting for it")
 
 
 def _say(line: str) -> None:

@@ -14,6 +14,7 @@ import time
 
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, NOW, Follower
+from paceline.kafka.follow_words import reports
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.recording import RecordingError, Writer
 from paceline.selection import Selection
@@ -82,7 +83,7 @@ def _record(options: argparse.Namespace, settings: BrokerSettings, writer: Write
         starts,
         "paceline-record",
         resume=True,
-        on_lost=_wait_for_it,
+        on_lost=reports(say)["on_lost"],
         on_unreadable=_passed_over,
         on_cluster=end,
         stop=stopped,
@@ -94,10 +95,6 @@ def _record(options: argparse.Namespace, settings: BrokerSettings, writer: Write
     if another:
         say(f"{another[0]}; the recording ends, record it into another file")
     return 1 if another else 0
-
-
-def _wait_for_it(cause: str) -> None:
-    say(f"{cause}; waiting for it")
 
 
 def _passed_over(topic: Topic, reason: str) -> None:

@@ -19,13 +19,14 @@ from paceline.events import ACCEPT, DISMISS, Command, Suggestion
 from paceline.install import install
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, Follower
+from paceline.kafka.follow_words import reports
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.start_budget import StartBudget
 from paceline.patience import patient
 from paceline.prometheus import PrometheusError
 from paceline.settings import number
 from paceline.terminal import Progress, say
-from paceline.topics import SUGGESTION, Topic
+from paceline.topics import SUGGESTION
 from paceline.visible import visible
 
 EPILOG = """examples:
@@ -159,7 +160,8 @@ def _decide(settings: BrokerSettings, args: argparse.Namespace) -> int:
     )
     if reason := refusal(command):
         return _refuse(reason)
-    with contextlib.closing(ask(settings, command, args.wait, "paceline-suggestions", _wait_for_it)) as answers:
+    on_lost = reports(_say)["on_lost"]
+    with contextlib.closing(ask(settings, command, args.wait, "paceline-suggestions", on_lost)) as answers:
         entry = next(answers, None)
     if entry is None:
         say(f"no answer within {args.wait:g} s: is `paceline streams` running, and may it read commands?", PROGRAM)
@@ -169,19 +171,8 @@ def _decide(settings: BrokerSettings, args: argparse.Namespace) -> int:
 
 
 def _follower(settings: BrokerSettings) -> Follower:
-    return Follower(
-        settings,
-        {SUGGESTION: BEGINNING},
-        "paceline-suggestions",
-        resume=True,
-        on_lost=_wait_for_it,
-        on_skip=_left_out,
-        budget=StartBudget(),
-    )
-
-
-def _left_out(topic: Topic, messages: int) -> None:
-    say(f"the oldest {messages} messages of {topic.name} are skipped", PROGRAM)
+    starts = {SUGGESTION: BEGINNING}
+    return Follower(settings, starts, "paceline-suggestions", resume=True, budget=StartBudget(), **reports(_say))
 
 
 def _catch_up(settings: BrokerSettings, follower: Follower, held: SuggestionList) -> None:
@@ -219,8 +210,8 @@ def _reason(raw: str) -> str:
     return raw
 
 
-def _wait_for_it(cause: str) -> None:
-    say(f"{cause}; waiting for it", PROGRAM)
+def _say(line: str) -> None:
+    say(line, PROGRAM)
 
 
 def _refuse(reason: str) -> int:

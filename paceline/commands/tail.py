@@ -13,6 +13,7 @@ from paceline import topics, wire
 from paceline.command_rules import job_target
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, NOW, POLL_S, Follower
+from paceline.kafka.follow_words import reports
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.standard_streams import reader_has_gone
 from paceline.terminal import say
@@ -73,15 +74,7 @@ def follow(
         BrokenPipeError: the reader has gone.
     """
     starts = {topic: BEGINNING if from_beginning else NOW}
-    with Follower(
-        settings,
-        starts,
-        "paceline-tail",
-        resume=True,
-        on_lost=_wait_for_it,
-        on_unreadable=_passed_over,
-        on_cluster=_say,
-    ) as follower:
+    with Follower(settings, starts, "paceline-tail", resume=True, on_cluster=_say, **reports(_say)) as follower:
         follower.connect()
         for value in _values(follower, topic, settings.address, end, output):
             event = _event(topic, value)
@@ -130,14 +123,6 @@ def _event(topic: Topic, value: bytes) -> Mapping[str, Any] | None:
 
 def _say(line: str) -> None:
     say(line, "paceline tail")
-
-
-def _wait_for_it(cause: str) -> None:
-    _say(f"{cause}; waiting for it")
-
-
-def _passed_over(topic: Topic, reason: str) -> None:
-    _say(f"skipped a batch on {topic.name}: {reason}")
 
 
 def _seconds(raw: str) -> float:

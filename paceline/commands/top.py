@@ -93,19 +93,20 @@ def _once(settings: BrokerSettings, args: argparse.Namespace) -> int:
         time.sleep(0.02)
     picture, connection = reader.picture(None, args.job), reader.connection
     reader.stop()
-    _print(picture, args.json)
+    _print(picture, args, settings.address)
     if not connection.caught_up:
         _say(f"not all was read within {args.wait:g} s: {connection.cause or 'much is kept'}; --wait waits longer")
         return 1
     return 0
 
 
-def _print(picture: Picture, as_json: bool) -> None:
+def _print(picture: Picture, args: argparse.Namespace, address: str) -> None:
     """The picture on standard output."""
-    if as_json:
+    if args.json:
         shown = visible(msgspec.json.encode(picture).decode()) + "\n"
     else:
-        shown = plain.text(picture, shutil.get_terminal_size().columns if sys.stdout.isatty() else None)
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        shown = plain.text(picture, width, address, args.job)
     print(shown, end="", flush=True)
 
 

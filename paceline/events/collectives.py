@@ -1,4 +1,4 @@
-"""Collectives between ranks: how long each took, who stands in one, and the links that carried them."""
+"""Collectives between ranks: how long each took, who is blocked in one, and the links that carried them."""
 
 from typing import Literal
 
@@ -95,7 +95,7 @@ class CollectiveTimings(Produced, frozen=True, kw_only=True):
 
     ``operation`` indexes ``operations`` (``all_reduce``, ``all_gather``, …); ``group`` indexes ``groups``, whose sizes
     are ``group_sizes``. ``seq`` counts the collectives of a group, the same on every member. ``duration_s`` runs from
-    issue until the result was there; ``wait_s`` is the part of it in which the rank stood still: all leave together,
+    issue to the result; ``wait_s`` is the part of it in which the rank waited: all leave together,
     so the **shortest** wait is the late one. ``step`` is -1 where unknown. ``bytes`` is what the rank puts in, or what
     it gets where it puts nothing in.
     ``phases`` tells that the same producer also sends OpTimings, which then carry the verdict. ``open`` lists the ranks

@@ -109,13 +109,13 @@ class StepTimings(Accounted, frozen=True, kw_only=True, omit_defaults=True):
     """A node's steps: phases, collectives and links of its ranks together. Key: job.
 
     ``rank``, ``step``, ``start_s``, ``step_s`` and every column of ``phases`` have a row a rank and step: when the step
-    began, its whole duration, and its seconds in each phase and overlay. A rank tells a step when it is over.
+    began, its whole duration, and its seconds in each phase and overlay. A rank reports a step when it is over.
     ``left_out``, where there is one, says how many steps right after it the rank leaves out on purpose: it keeps to its
-    probe's budget, and tells every so many steps whole. No more than ``MOST_LEFT_OUT`` count.
+    probe's budget, and reports every so many steps whole. No more than ``MOST_LEFT_OUT`` count.
     ``lost`` counts marks that were dropped on the node before this message. ``open`` lists the ranks that have stood in
     a collective for seconds, as of ``now_s``; a hang shows in nothing else. A message may have no row, and only tell
     of links or of what is open; or of ranks as a whole, in ``facts`` and, from a profiler's trace, ``breakdowns``.
-    While no step ends for seconds, one without anything says that its ranks are there, as of ``now_s``. ``ended`` is a
+    While no step ends for seconds, one without anything says that its ranks still run, as of ``now_s``. ``ended`` is a
     node's goodbye: all its ranks have left, and its producer says no more of this attempt unless they come again.
     ``looks`` has where ranks are, once one of the node's has not got any further for seconds.
     """
@@ -147,8 +147,8 @@ class StepTimings(Accounted, frozen=True, kw_only=True, omit_defaults=True):
 class CollectiveCalls(Produced, frozen=True, kw_only=True, omit_defaults=True):
     """The collectives of a node's ranks one by one, a row a rank and collective. Key: job.
 
-    Told where a job's steps have no phases, and on demand. The columns are those of CollectiveTimings. ``summed`` says
-    that the same producer tells the same collectives elsewhere, as sums in StepTimings mostly, and that carries the
+    Sent where a job's steps have no phases, and on demand. The columns are those of CollectiveTimings. ``summed`` says
+    that the same producer sends the same collectives elsewhere, as sums in StepTimings mostly, and that carries the
     verdict.
 
     ``by_nccl``: the same collectives once more, as NCCL Inspector timed them on the ranks' devices, never to be counted

@@ -39,10 +39,10 @@ class Command(Event, frozen=True, kw_only=True):
 
     ``target`` is who is asked: ``job:NAME`` the sidecars of a job, ``node:NAME`` the collector of a node, ``streams``
     every worker, ``suggestion:ID`` the one that made that suggestion. ``action`` is what they shall do, with its
-    ``arguments``. Who hears it after ``expires_s`` does not obey, nor does who is asked to wait for longer than an
-    hour; who hears it twice, known by ``id``, obeys once. ``issuer`` is who the sender says it is: Kafka tells readers
-    nothing of its login. Who may send is decided by the topic's ACL. Every reader that is meant answers with an
-    AuditEntry.
+    ``arguments``. Who receives it after ``expires_s`` does not obey, nor does who is asked to wait for longer than
+    an hour; who receives it twice, known by ``id``, obeys once. ``issuer`` is who the sender says it is: Kafka
+    does not report the sender's login to readers. Who may send is decided by the topic's ACL. Every reader that is
+    meant answers with an AuditEntry.
     """
 
     id: CommandId

@@ -64,7 +64,7 @@ class RatedSpeed(msgspec.Struct, frozen=True, kw_only=True):
 class NodeDescribed(Produced, frozen=True, kw_only=True):
     """A node's inventory. Key: node; compacted.
 
-    ``pods`` are those that hold its devices now, where Kubernetes tells; one that is shared is there once a pod.
+    ``pods`` are those that hold its devices now, where Kubernetes reports them; a shared device has one entry a pod.
     ``rated`` is what ``paceline benchmark`` measured last on the node, with the ``versions`` of the libraries that did
     it (``pytorch``, ``nccl``, …).
     """

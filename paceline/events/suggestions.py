@@ -73,7 +73,7 @@ class Suggestion(Event, frozen=True, kw_only=True):
     id in every replay; ``revision`` counts 1, 2, … within it. ``target`` is ``node:NAME``, ``device:UUID``,
     ``job:NAME`` or ``cluster:NAME``. ``findings`` are the ids of those that it rests on. ``steps`` says what to do,
     ``apply`` are commands to copy, one a line, ``manifest`` is a text to put into a file; each may be empty. ``by``
-    and ``because`` are of who accepted or dismissed it. ``effect`` is there once it was applied and measured.
+    and ``because`` are of who accepted or dismissed it. ``effect`` is set once it was applied and measured.
     """
 
     id: Id

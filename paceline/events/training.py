@@ -109,7 +109,7 @@ class RankFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for ranks as long as they run: how each is set up, in words.
 
     ``words`` has for each fact (``RankFact``, or a variable of NCCL's) one word a rank of ``ranks``, "" where it is not
-    told. A job's ranks should mostly say the same.
+    reported. A job's ranks should mostly say the same.
     """
 
     ranks: list[Rank]
@@ -175,7 +175,7 @@ class JobDescribed(Produced, frozen=True, kw_only=True):
     Key: job/node, so that compaction keeps every node's part; a node is all of its parts. Where ``labels`` name a pod
     (``kubernetes_pod``) it follows as job/node/pod, for a node may have several. Where each task of a node has a
     sidecar of its own, ``part`` is the task's place on its node, "" for the first, and ends the key of the others.
-    ``probe_cost`` is there where it is measured, and complete once the ranks have left.
+    ``probe_cost`` is set where it is measured, and complete once the ranks have left.
     """
 
     job: str

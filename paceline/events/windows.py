@@ -33,7 +33,7 @@ class CollectiveLine(msgspec.Struct, frozen=True, kw_only=True):
     """Collectives of one operation that move ``least_bytes`` and more, up to twice that; 0 for none.
 
     ``calls`` and ``bytes`` are over all groups. Of each collective the shortest ``wait_s`` and ``duration_s`` of any
-    member count, summed: who comes last waits for nobody, so that this is the transfer itself.
+    member count, summed: the last to come does not wait, so that this is the transfer itself.
     """
 
     operation: str
@@ -78,9 +78,9 @@ EnergySplit = Literal["memory", "even"]
 class DeviceWindow(Window, frozen=True, kw_only=True, tag="device"):
     """What one GPU did: mean of each measured column. ``job``: whose processes were on it, where they tell.
 
-    ``energy_j`` is what it took in the window, and ``energy_by_job`` what of it each job stands for; the rest is
-    nobody's. ``energy_split`` is there where jobs share it. ``energy_gap_j`` comes on top, and is nobody's: what the
-    counter grew by while nobody sampled, for longer than 150 s before. The mean of ``energy_j``, a counter, says
+    ``energy_j`` is what it took in the window, and ``energy_by_job`` what of it each job used; the rest is of
+    no job. ``energy_split`` is set where jobs share it. ``energy_gap_j`` comes on top, and is of no job: what the
+    counter grew by while no sample was taken, for longer than 150 s before. The mean of ``energy_j``, a counter, says
     nothing. Of an instance under MIG nothing is reported: its GPU's energy is one number.
     """
 

@@ -13,6 +13,7 @@ from typing import Any
 from paceline import wire
 from paceline.events import Finding, StepTimings
 from paceline.kafka.follow import NOW, Follower
+from paceline.kafka.follow_words import reports
 from paceline.kafka.settings import BrokerSettings
 from paceline.sequences import Sequences
 from paceline.topics import FINDING, OP
@@ -50,10 +51,9 @@ class Loop:
             topics,
             "paceline-otlp",
             resume=True,
-            on_lost=lambda cause: self._say(f"{cause}; waiting for it"),
-            on_unreadable=lambda topic, reason: self._say(f"passed over a batch on {topic.name}: {reason}"),
             on_cluster=self._start_anew,
             stop=self._stop,
+            **reports(self._say),
         ) as follower:
             while not self._stop.is_set():
                 for topic, records in follower.poll(TURN_S):

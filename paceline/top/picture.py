@@ -10,7 +10,8 @@ import msgspec
 
 from paceline.events import Finding, RankWindow, Suggestion
 from paceline.events.findings import STATE_ORDER
-from paceline.words import cause, seconds
+from paceline.job_state import JobState, job_state
+from paceline.words import label, seconds
 
 from .model import LATE_S, SUGGESTION_ORDER, Job, Model
 
@@ -22,7 +23,10 @@ CLOSED = ("dismissed", "expired", "withdrawn")
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A job: seconds a step, the worst rank's own time over the median's, and what its findings have cost in all."""
+    """A job: seconds a step, the worst rank's own time over the median's, and what its findings have cost in all.
+
+    ``state`` is one word, and ``detail`` the same with rank and line, where a finding says more.
+    """
 
     cluster: str
     job: str
@@ -36,6 +40,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     lost_s: float
     findings: int
     heard_s: float
+    detail: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -119,7 +124,8 @@ def picture(model: Model, now_s: float, chosen: tuple[str, str] | None = None, o
 
 def _job(job: Job, findings: list[Finding], now_s: float) -> JobRow:
     window = job.window
-    confirmed = [finding for finding in findings if finding.state == "confirmed"]
+    says = job_state(findings)
+    state = _state(job, says, now_s)
     ratio = None
     if window is not None and window.own_median_s > 0:
         ratio = window.own_worst_s / window.own_median_s
@@ -127,29 +133,31 @@ def _job(job: Job, findings: list[Finding], now_s: float) -> JobRow:
         cluster=job.cluster,
         job=job.name,
         attempt=job.life.attempt,
-        state=_state(job, bool(confirmed), now_s),
+        state=state,
         ranks=max(job.world_size, window.ranks if window else 0),
         step_s=window.step_median_s if window else None,
         worst_rank=window.worst_rank if window else None,
         worst_ratio=ratio,
         wait_ratio=window.wait_ratio if window else None,
         lost_s=sum(max(0.0, finding.cost.lost_s) for finding in findings),
-        findings=len(confirmed),
+        findings=sum(finding.state == "confirmed" for finding in findings),
         heard_s=job.heard_s,
+        detail=says.words if state == says.word != "running" else "",
     )
 
 
-def _state(job: Job, held_back: bool, now_s: float) -> str:
+def _state(job: Job, says: JobState, now_s: float) -> str:
+    """One word. A job that is stuck says little: no step ends and no window comes, so that is no silence."""
     if job.life.ended_s is not None:
         return f"failed {job.life.exit_status}" if job.life.exit_status else "ended"
-    if now_s - job.heard_s > SILENT_S:
+    if now_s - job.heard_s > SILENT_S and says.word != "stuck":
         return "silent"
-    return "slow" if held_back else "running"
+    return says.word
 
 
 def _order(row: JobRow) -> tuple[int, float, str, str]:
     """Running jobs first, those that have lost most before others; then silent ones, then the newest that ended."""
-    place = {"slow": 0, "running": 0, "silent": 1}.get(row.state, 2)
+    place = {"stuck": 0, "slow": 0, "running": 0, "silent": 1}.get(row.state, 2)
     return place, -row.heard_s if place == 2 else -row.lost_s, row.job, row.cluster
 
 
@@ -162,7 +170,7 @@ def _ranks(job: Job, findings: list[Finding]) -> list[RankRow]:
     middle = median(own_s.values()) if own_s else 0.0
     if window is not None and window.ranks > len(own_s):  # Of a large job only the slowest ranks are told.
         middle = window.own_median_s
-    causes = {rank: cause(finding) for finding in findings if finding.state == "confirmed" for rank in finding.ranks}
+    causes = {rank: label(finding) for finding in findings if finding.state == "confirmed" for rank in finding.ranks}
     rows = [
         RankRow(
             rank=one.rank,

@@ -4,17 +4,20 @@ Rule of this file: pure.
 """
 
 from .picture import Picture
-from .tables import GAP, Table, cut, fit, tables, wide
+from .tables import GAP, Table, cut, fit, nothing, tables, wide
 
 #: Rows of each table that are printed.
 MOST_ROWS = 40
 
 
-def text(picture: Picture, width: int | None) -> str:
-    """What is wrong, and all tables, within ``width`` columns; None: nothing is cut."""
+def text(picture: Picture, width: int | None, address: str, only: str | None = None) -> str:
+    """What is wrong, and all tables, within ``width`` columns; None: nothing is cut. Where there is nothing to show,
+    why: nothing at ``address``, or nothing of ``only`` that job; the command in it stays whole."""
     trouble = picture.trouble
     above = [] if trouble is None else [trouble if width is None else cut(trouble, width)]
-    return "\n\n".join([*above, *(_section(table, width) for table in tables(picture))]) + "\n"
+    empty = nothing(picture, address, only)
+    shown = [_section(table, width) for table in tables(picture)] if empty is None else [empty]
+    return "\n\n".join([*above, *shown]) + "\n"
 
 
 def _section(table: Table, width: int | None) -> str:

@@ -21,7 +21,7 @@ from paceline.words import age
 from .pane import MOST_ROWS, Pane
 from .picture import Picture
 from .reader import Connection
-from .tables import cut, finding_lines, suggestion_lines, tables
+from .tables import cut, finding_lines, nothing, suggestion_lines, tables
 
 #: Between two pictures.
 REFRESH_S = 1.0
@@ -68,6 +68,7 @@ class Top(App[None]):
     #status { background: $primary-darken-2; color: $text; }
     #banner { background: $error; color: $text; }
     .title { color: $text-muted; text-style: bold; }
+    #jobs-title { height: auto; max-height: 3; }
     Pane { height: 1fr; min-height: 2; width: 100%; scrollbar-size-horizontal: 0; overflow-x: hidden; }
     Pane:focus { height: 3fr; }
     #filter { height: 1; border: none; padding: 0; }
@@ -119,11 +120,14 @@ class Top(App[None]):
         if self._picture is None or len(self.screen_stack) != 1 or not self.query("#status"):
             return
         self._draw_state(self._picture)
+        empty = nothing(self._picture, self._source.address, self._only)
         for name, table in zip(PANES, tables(self._picture, self._words), strict=True):
             held, most = len(table.rows), MOST_ROWS
             count = f" ({held})" if held <= most else f" ({most} of {held}; / finds others)"
-            count = count if held else f": {table.empty}"
-            self.query_one(f"#{name}-title", Static).update(Text(cut(table.name + count, self.size.width)))
+            title = cut(table.name + (count if held else f": {table.empty}"), self.size.width)
+            if empty and name == "jobs" and self._source.connection.state == "connected":
+                title = f"{table.name}: {empty}"  # Wrapped, not cut: a command is typed whole.
+            self.query_one(f"#{name}-title", Static).update(Text(title))
             # The last column is left free for the scroll bar.
             self.query_one(f"#{name}", Pane).draw(table, self.size.width - 2)
 
@@ -137,9 +141,8 @@ class Top(App[None]):
         said = ""
         if connection.state in ("lost", "refused", "failed"):
             cause = visible(connection.cause)
-            said = (
-                f"{connection.state} {age(picture.as_of_s, connection.since_s)}; earlier data is shown below: {cause}"
-            )
+            kept = "; earlier data is shown below" if picture.jobs or picture.findings or picture.suggestions else ""
+            said = f"{connection.state} {age(picture.as_of_s, connection.since_s)}{kept}: {cause}"
         elif picture.trouble is not None:
             said = picture.trouble
         elif self._paused:

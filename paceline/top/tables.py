@@ -9,8 +9,9 @@ from typing import Any
 from unicodedata import combining, east_asian_width
 
 from paceline.events import Finding, Suggestion
+from paceline.settings import aimed_at
 from paceline.visible import visible
-from paceline.words import age, digits, measured, seconds, verdict
+from paceline.words import LONGEST_NAME, age, digits, measured, seconds, verdict
 
 from .picture import Picture
 
@@ -41,7 +42,7 @@ class Table:
 
 
 JOBS = (
-    Column("state"),
+    Column("state", 8),
     Column("job", 12),
     Column("ranks", right=True),
     Column("step", right=True),
@@ -66,9 +67,10 @@ def tables(picture: Picture, words: str = "") -> list[Table]:
     """The four tables, of each row whose cells hold ``words``, whatever their case."""
     now_s = picture.as_of_s
     job = "" if picture.job is None else f" of {_cell(picture.job)}"
+    no_rank = "no ranks" if picture.job is None else NO_RANK
     made = [
-        _table("Jobs", JOBS, picture.jobs, lambda row: _job_cells(row, now_s), lambda row: repr(row.key), NO_JOB),
-        _table(f"Ranks{job}, slowest first", RANKS, picture.ranks, _rank_cells, lambda row: str(row.rank), NO_RANK),
+        _table("Jobs", JOBS, picture.jobs, lambda row: _job_cells(row, now_s), lambda row: repr(row.key), "no jobs"),
+        _table(f"Ranks{job}, slowest first", RANKS, picture.ranks, _rank_cells, lambda row: str(row.rank), no_rank),
         _table("Findings", FINDINGS, picture.findings, _finding_cells, lambda row: row.finding.id, "no findings"),
         _table(
             "Suggestions",
@@ -82,8 +84,20 @@ def tables(picture: Picture, words: str = "") -> list[Table]:
     return [_filtered(table, words.lower()) for table in made] if words else made
 
 
-NO_JOB = "no job has reported yet; start one: paceline run -- torchrun train.py"
 NO_RANK = "no window of a rank yet; start a worker: paceline streams"
+
+
+def nothing(picture: Picture, address: str, only: str | None) -> str | None:
+    """Where there is nothing to show, why, and the command that changes it for the brokers at ``address``; else None.
+
+    ``only`` is the job that alone is to be shown.
+    """
+    if picture.jobs or picture.findings or picture.suggestions:
+        return None
+    if only is not None:
+        every = aimed_at("paceline top --once", address)
+        return _cell(f"job {only[:LONGEST_NAME]!r} has not reported yet; all jobs: {every}")
+    return _cell(f"no job has reported yet; start one: {aimed_at('paceline run -- torchrun train.py', address)}")
 
 
 def fit(table: Table, width: int | None) -> list[int]:
@@ -186,9 +200,10 @@ def _cell(text: str) -> str:
 
 
 def _job_cells(row: Any, now_s: float) -> tuple[str, ...]:
+    """A job that is slow has its slowest rank beside it; of one that is stuck no other column says where."""
     worst = f"rank {row.worst_rank} {digits(row.worst_ratio)}x" if row.worst_ratio is not None else "-"
     return (
-        row.state,
+        row.detail if row.state == "stuck" else row.state,
         row.job + (f" (attempt {row.attempt})" if row.attempt else ""),
         str(row.ranks) if row.ranks else "-",
         "-" if row.step_s is None else seconds(row.step_s),

@@ -109,7 +109,7 @@ SERVING = {
     "annotate": (["annotate", "--kubeconfig", "kubeconfig"], "--web-port"),
 }
 #: What reads no secret: it works on files, or on processes of `up`. `demo` is `up` and `run`.
-WITHOUT_SECRETS = {"demo", "status", "down", "import", "benchmark", "analyze", "report", "compare"}
+WITHOUT_SECRETS = {"demo", "status", "down", "completion", "import", "benchmark", "analyze", "report", "compare"}
 #: What makes a process crash with its settings in hand: the worst that an error could say of them.
 CRASH = """
 import paceline.kafka.settings as held

@@ -170,6 +170,31 @@ def test_programs_speak_in_plain_words(folder: str) -> None:
     assert shown_faults(folder) == {}
 
 
+def docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each docstring, without code in it.
+
+    >>> list(docstrings('def f():\\n    "What `told` is."'))
+    [(1, 'What  is.')]
+    """
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if text := ast.get_docstring(node):
+            yield getattr(node, "lineno", 1), re.sub(r"`[^`\n]+`", "", text)
+
+
+@pytest.mark.parametrize("folder", ["paceline/events", *(name for name in FOLDERS if name.endswith("/api"))])
+def test_an_interface_describes_itself_in_plain_words(folder: str) -> None:
+    """Docstrings of routes and shapes are what OpenAPI shows, those of events what docs/events.md and schemas show."""
+    wrong = {
+        f"{path.name}:{line}": found
+        for path in sorted((ROOT / folder).glob("*.py"))
+        for line, text in docstrings(path.read_text(encoding="utf-8"))
+        if (found := dropped(text))
+    }
+    assert wrong == {}
+
+
 def test_what_is_not_done_is_there_and_not_done() -> None:
     """The list only shrinks: a file in plain words is not on it."""
     for name in NOT_YET:

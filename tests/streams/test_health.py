@@ -78,9 +78,9 @@ paceline_streams_missing_messages_total{topic="op-v1"} 4.0
 # HELP paceline_streams_lost_rows_total Rows that training processes measured and dropped.
 # TYPE paceline_streams_lost_rows_total counter
 paceline_streams_lost_rows_total 9.0
-# HELP paceline_findings_told_total Findings published; each revision counts.
-# TYPE paceline_findings_told_total counter
-paceline_findings_told_total{cause="worker_compute",kind="straggler",state="confirmed"} 1.0
+# HELP paceline_findings_published_total Findings published; each revision counts.
+# TYPE paceline_findings_published_total counter
+paceline_findings_published_total{cause="worker_compute",kind="straggler",state="confirmed"} 1.0
 # HELP paceline_collectors_sent_messages_total Messages that a broker has.
 # TYPE paceline_collectors_sent_messages_total counter
 paceline_collectors_sent_messages_total{node="node-0"} 30.0

@@ -33,6 +33,15 @@ def test_a_finding_on_a_node_is_one_box_a_run_of_its_ranks(played):
     assert len(figure.layout.annotations) == 2
 
 
+def test_a_mark_without_a_cause_says_kind_and_line(played, simulated_job, tell):
+    """ "Cause unknown" is no label where the kind is known."""
+    hang = {"id": "hang", "kind": "hang", "cause": "unknown", "line": "train.py:45 <b>", "first_step": 90}
+    tell(played, [simulated_job.finding(1, 99, "confirmed", **hang)])
+    texts = [note.text for note in drawn(played.view("default", "demo")).layout.annotations]
+    assert "confirmed: Hang, train.py:45 &lt;b&gt;" in texts
+    assert "confirmed: slow computation on the worker" in texts
+
+
 def test_the_mark_follows_its_rank_when_the_slowest_come_first(played):
     """Reordering moves the box along."""
     figure = drawn(played.view("default", "demo"), slow_first=True)

@@ -103,6 +103,28 @@ def test_a_silent_job_is_named_silent(played, snapshot_of):
     assert standing(snapshot.job, 1100.0)[0] == "silent"
 
 
+HANG = {"id": "hang", "kind": "hang", "cause": "unknown", "ranks": [2], "line": "train.py:45 evaluate"}
+
+
+def test_a_job_that_hangs_is_not_called_running(played, simulated_job, tell, snapshot_of):
+    """On the job's page and in the fleet's list: its step, rank and line; and so while its node says nothing more."""
+    tell(played, [simulated_job.finding(1, 99, "confirmed", first_step=99, **HANG)])
+    snapshot = snapshot_of(played)
+    stuck = "stuck at step 99: rank 2, train.py:45 evaluate"
+    assert standing(snapshot.job, 1001.0) == standing(snapshot.jobs[0], 1001.0) == (stuck, "lost")
+    assert standing(snapshot.job, 1100.0) == standing(snapshot.jobs[0], 1100.0) == (f"silent, {stuck}", "lost")
+    tell(played, [simulated_job.finding(2, 99, "recovered", first_step=99, **HANG)])
+    assert standing(snapshot_of(played).job, 1001.0) == ("slow: rank 2", "wait")
+    tell(played, simulated_job.described(900.0, ended_s=1000.0, exit_status=1))
+    assert standing(snapshot_of(played).jobs[0], 1001.0) == ("ended, exit status 1", "lost")
+
+
+def test_a_job_whose_findings_have_recovered_runs(played, simulated_job, tell, snapshot_of):
+    """Only what is open counts."""
+    tell(played, [simulated_job.finding(3, 99, "recovered")])
+    assert standing(snapshot_of(played).jobs[0], 1001.0) == ("running", "good")
+
+
 def test_an_ended_job_keeps_its_picture(played, simulated_job, tell, snapshot_of):
     """The end is told; the steps are still there."""
     tell(played, simulated_job.described(900.0, ended_s=1000.0, exit_status=0))

@@ -153,6 +153,15 @@ def test_the_fleet_shows_gpus_jobs_and_what_they_lost(played, open_page):
     assert len(specs(app)[0]["data"][-1]["hovertext"]) == 4
 
 
+def test_the_fleet_says_which_job_is_stuck_and_where(played, simulated_job, tell, open_page):
+    """In the column of its state, as text whatever the line is called."""
+    hang = {"id": "hang", "kind": "hang", "cause": "unknown", "ranks": [2], "line": f"{HOSTILE}.py:45 evaluate"}
+    tell(played, [simulated_job.finding(1, 99, "confirmed", first_step=99, **hang)])
+    shown = text_of(open_page("fleet", played))
+    assert "stuck at step 99: rank 2, &lt;img" in shown
+    assert "<img" not in shown
+
+
 def test_choosing_a_metric_and_searching_change_the_link(played, open_page):
     """What is looked at can be sent to somebody."""
     app = open_page("fleet", played)

@@ -34,6 +34,18 @@ def test_the_headline_names_median_and_worst_rank(played, open_page):
     assert "average" not in shown
 
 
+HANG = {"id": "hang", "kind": "hang", "cause": "unknown", "ranks": [2], "line": "train.py:45 evaluate"}
+
+
+def test_a_job_that_hangs_says_so_in_its_title(played, simulated_job, tell, open_page):
+    """Where it is stuck, in place of "running"; its card names the line, and links to no unknown cause."""
+    tell(played, [simulated_job.finding(1, 99, "confirmed", first_step=99, **HANG)])
+    shown = text_of(open_page(played))
+    assert "stuck at step 99: rank 2, train.py:45 evaluate · 4 of 4 ranks reporting" in shown
+    assert "Hang: rank 2, train.py:45 evaluate" in shown
+    assert "cause unknown" not in shown
+
+
 def test_a_reader_that_failed_is_told_above_the_picture(played, open_page):
     """With its cause; the last picture stays."""
     shown = text_of(open_page(played, state="failed", cause="the page's reader of raw events failed (KeyError)"))

@@ -123,7 +123,7 @@ def _kept(finding: Finding) -> str:
     """Links to what is kept of the same job, node and cause."""
     ways = [("this job", address(job=name_of(finding.cluster, finding.job)))] if finding.job else []
     ways += [(f"node {node}", address(node=node)) for node in finding.nodes[:3]]
-    ways.append((f"{words.cause(finding)}, anywhere", address(cause=finding.cause)))
+    ways += [(f"{words.cause(finding)}, anywhere", address(cause=finding.cause))] * (finding.cause != "unknown")
     return "History of " + ", ".join(wording.cell(Anchor(text[:80], way)) for text, way in ways)
 
 
@@ -134,7 +134,7 @@ def _history(episode: tuple[Finding, ...]) -> str:
             (finding.revision, "n"),
             (finding.state, ""),
             (f"{finding.last_step:,}" if finding.last_step >= 0 else "-", "n"),
-            (words.cause(finding), ""),
+            (words.label(finding), ""),
             (wording.ratio(finding.confidence), "n"),
             (words.seconds(finding.cost.lost_s), "n"),
         ]

@@ -11,7 +11,7 @@ NOW = Row(
         stat("Jobs", f"count(paceline_step_seconds{{{JOB}}})"),
         stat("Ranks", f"sum(paceline_ranks{{{JOB}}})"),
         stat("Findings confirmed", f'sum(paceline_findings{{{JOB}, state="confirmed"}})', bad=(1, 5)),
-        stat("Suspicions in an hour", 'sum(increase(paceline_findings_told_total{state="suspected"}[1h]))'),
+        stat("Suspicions in an hour", 'sum(increase(paceline_findings_published_total{state="suspected"}[1h]))'),
         stat("Time lost", f"sum(paceline_lost_seconds{{{JOB}}})", "s", about="Of findings that are open or just over."),
         stat("Device-hours lost", f"sum(paceline_lost_gpu_seconds{{{JOB}}}) / 3600", bad=(1, 24)),
         Panel(
@@ -90,7 +90,7 @@ COST = Row(
         ),
         Panel(
             "Findings told an hour, by kind",
-            (("sum by (kind, state) (rate(paceline_findings_told_total[10m])) * 3600", "{{kind}}, {{state}}"),),
+            (("sum by (kind, state) (rate(paceline_findings_published_total[10m])) * 3600", "{{kind}}, {{state}}"),),
         ),
     ),
 )

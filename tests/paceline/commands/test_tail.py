@@ -202,7 +202,7 @@ def test_a_topic_that_is_not_there_yet_is_waited_for():
         command = [sys.executable, "-W", "ignore", "-m", "paceline", "tail", "job", "--brokers", fresh.address]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             try:
-                assert "not there yet" in process.stderr.readline()
+                assert "does not exist yet" in process.stderr.readline()
                 publish(settings, "first")
                 assert json.loads(process.stdout.readline())["job"] == "first"
             finally:

@@ -5,13 +5,17 @@ import math
 import pytest
 
 from paceline.events import Cost
+from paceline.top import plain
 from paceline.top.model import Model
-from paceline.top.picture import MOST_ROWS, picture
-from paceline.top.plain import text
+from paceline.top.picture import MOST_ROWS, Picture, picture
 from paceline.top.tables import GAP, cut, finding_lines, fit, suggestion_lines, tables, wide
 from tests.derived_events import HOSTILE, described, finding, job_window, rank_window, suggestion
 
 NOW_S = 1015.0
+
+
+def text(shown: Picture, width: int | None, address: str = "127.0.0.1:9092", only: str | None = None) -> str:
+    return plain.text(shown, width, address, only)
 
 
 def model_of(*told: object, at_s: float = 1010.0) -> Model:
@@ -43,6 +47,9 @@ def test_a_job_in_a_line() -> None:
         ([described(), finding(state="recovered")], "running"),
         ([described(attempt=1), finding()], "running"),
         ([described(attempt=1), finding(first_step=-1)], "slow"),
+        ([described(), finding(kind="hang", state="suspected")], "stuck"),
+        ([described(), finding(kind="hang", state="recovered")], "running"),
+        ([described(), finding(kind="insufficient_data", ranks=[])], "running"),
     ],
 )
 def test_the_state_of_a_job(told: list[object], state: str) -> None:
@@ -52,6 +59,20 @@ def test_the_state_of_a_job(told: list[object], state: str) -> None:
 def test_a_job_that_says_nothing_is_silent_and_one_from_the_future_is_not() -> None:
     assert picture(model_of(described()), 1031.0).jobs[0].state == "silent"
     assert picture(model_of(described()), 0.0).jobs[0].state == "running"
+
+
+def test_a_stuck_job_says_where_and_comes_first_and_is_not_silent() -> None:
+    """No window comes while it hangs; the rank's label and the job's line name what is known."""
+    hang = finding(kind="hang", cause="unknown", line="train.py:45 evaluate", first_step=44)
+    held = model_of(described(), rank_window(3), hang, described(job="other"))
+    shown = picture(held, 1200.0)
+    assert [(row.job, row.state) for row in shown.jobs] == [("train", "stuck"), ("other", "silent")]
+    assert shown.jobs[0].detail == "stuck at step 44: rank 3, train.py:45 evaluate"
+    assert (shown.jobs[1].detail, shown.ranks[0].cause) == ("", "Hang, train.py:45 evaluate")
+    assert "stuck at step 44: rank 3, train.py:45 evaluate  train" in text(shown, None)
+    assert all(wide(line) <= 80 for line in text(shown, 80).splitlines())
+    ended = model_of(described(ended_s=1014.0, exit_status=1), hang)
+    assert [(row.state, row.detail) for row in picture(ended, NOW_S).jobs] == [("failed 1", "")]
 
 
 def test_the_slowest_rank_comes_first_with_its_cause() -> None:
@@ -150,9 +171,30 @@ def test_samples_that_began_lately_or_paused_are_not_taken_for_unread(times: lis
     assert held.unread_s is None
 
 
-def test_an_empty_bus_names_the_command() -> None:
-    said = text(picture(Model(), NOW_S), 80)
-    assert "no job has reported yet; start one: paceline run -- torchrun train.py" in said
+def test_an_empty_bus_is_one_sentence_with_the_command_that_fills_it() -> None:
+    """For the brokers that are read, and whole in a narrow terminal; a job that alone is wanted is named."""
+    empty = picture(Model(), NOW_S)
+    assert text(empty, 80) == "no job has reported yet; start one: paceline run -- torchrun train.py\n"
+    assert "paceline run --brokers kafka-1:9092 -- torchrun train.py\n" in text(empty, 40, "kafka-1:9092")
+    other = picture(usual(), NOW_S, only="other")
+    wanted = "job 'other' has not reported yet; all jobs: paceline top --brokers k:9 --once\n"
+    assert text(other, None, "k:9", "other") == wanted
+    assert text(picture(Model(), NOW_S, only=HOSTILE), None, only=HOSTILE).rstrip("\n").isprintable()
+
+
+def test_without_a_job_no_worker_is_blamed_for_missing_ranks() -> None:
+    """A node's finding alone: its table, and no command that would not help."""
+    shown = text(picture(model_of(finding(job="", first_step=-1)), NOW_S), None)
+    assert "Findings" in shown
+    assert "start a worker" not in shown
+    assert "start a worker: paceline streams" in text(picture(model_of(described()), NOW_S), None)
+
+
+def test_the_trouble_stays_above_the_sentence() -> None:
+    held = Model()
+    for at_s in (0.0, 20.0, 40.0):
+        held.sampled(at_s)
+    assert text(picture(held, 41.0), None).startswith("no stream worker has read for 40.0 s")
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200, None])

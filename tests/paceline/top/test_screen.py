@@ -243,10 +243,26 @@ def test_hostile_names_are_shown_as_text() -> None:
 
 def test_an_empty_bus_names_the_command() -> None:
     async def body(pilot: Pilot[None]) -> None:
-        assert "no job has reported yet; start one: paceline run" in screen_text(pilot.app)  # type: ignore[arg-type]
+        shown = " ".join(screen_text(pilot.app).split())  # type: ignore[arg-type]
+        assert "no job has reported yet; start one: paceline run --brokers kafka:9092 -- torchrun train.py" in shown
+        assert "paceline streams" not in shown
         await pilot.press("j", "enter", "tab", "enter")
 
     drive(Bus(), body)
+
+
+def test_without_a_broker_the_banner_is_all_that_is_advised() -> None:
+    """Nothing has been read, so there is no earlier data, and no job is missed."""
+    bus = Bus()
+    bus.connection = Connection("lost", time.time() - 30, "connection refused; start one with paceline up", False)
+
+    async def body(pilot: Pilot[None]) -> None:
+        shown = screen_text(pilot.app)  # type: ignore[arg-type]
+        assert "lost 30 s ago: connection refused; start one with paceline up" in shown
+        assert "paceline run" not in shown
+        assert "no jobs" in shown
+
+    drive(bus, body)
 
 
 def test_q_ends_it() -> None:

@@ -1,0 +1,62 @@
+"""What a running job is doing, by its worst open finding: running, slow or stuck, and where.
+
+Rule of this file: pure. Whether a job runs at all is for who follows its messages; names are as they came.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from paceline.events import Finding
+from paceline.words import kind, line_of, subject
+
+#: The worst first.
+_SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
+
+
+class JobState(NamedTuple):
+    """One word, ``running``, ``slow`` or ``stuck``, and the same in a few words, with rank and line."""
+
+    word: str
+    words: str
+
+
+RUNNING = JobState("running", "running")
+
+
+def job_state(findings: Iterable[Finding]) -> JobState:
+    """The state of a running job with these newest revisions of its ``findings``.
+
+    A job that is stuck is so however much else is wrong with it, and from the first suspicion on: no step ends. What
+    else is only suspected does not make a job slow, and neither does a finding that says that there is too little data.
+    """
+    open_now = [one for one in findings if _counts(one)]
+    if not open_now:
+        return RUNNING
+    worst = min(open_now, key=_rank)
+    if worst.kind == "hang":
+        return JobState("stuck", _stuck(worst))
+    named = "slow" if worst.kind == "straggler" else kind(worst)
+    return JobState("slow", f"{named[:1].lower()}{named[1:]}: {subject(worst)}")
+
+
+def _counts(finding: Finding) -> bool:
+    if finding.kind == "hang":
+        return finding.state != "recovered"
+    return finding.state == "confirmed" and finding.kind != "insufficient_data"
+
+
+def _rank(finding: Finding) -> tuple[bool, bool, int, float, str]:
+    """Least for what is shown: a hang, what is confirmed, what is severe, what costs most."""
+    return (
+        finding.kind != "hang",
+        finding.state != "confirmed",
+        _SEVERITIES.get(finding.severity, 1),
+        -finding.cost.lost_s,
+        finding.id,
+    )
+
+
+def _stuck(finding: Finding) -> str:
+    state = "stuck" if finding.state == "confirmed" else "probably stuck"
+    step = f" at step {finding.first_step:,}" if finding.first_step >= 0 else ""
+    return f"{state}{step}: {', '.join(filter(None, [subject(finding), line_of(finding)]))}"
