@@ -214,5 +214,5 @@ class KeyedState:
         try:
             state.launches = Launches() if launches is None else Launches.restore(launches)
         except ValueError as error:
-            log.warning("launches are told apart from now on: %s", error)
+            log.warning("launches are distinguished from now on: %s", error)
         return state

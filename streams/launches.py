@@ -271,8 +271,8 @@ def said(episode: TwiceEpisode, job: JobKey) -> Said:
         number("other_ranks", len(seen.other_ranks), "ranks", None, f"of the run that is not judged: {there}; {rule}"),
     ]
     summary = (
-        f"Two runs named {job.job} report at once, both as attempt {job.attempt}: {here}, and {there}. Only the first "
-        "is judged. Stop one of them, or start each with a name of its own: paceline run --job NAME."
+        f"Two runs named {job.job} report at the same time, both as attempt {job.attempt}: {here}, and {there}. "
+        "Only the first is judged. Stop one of them, or start each with a name of its own: paceline run --job NAME."
     )
     over = f"One run named {job.job} reports."
     subject = Subject("configuration_mismatch", _TWICE, has_steps=False)

@@ -118,7 +118,7 @@ def test_two_at_once_are_said_and_only_the_first_is_judged() -> None:
     assert both.state == "confirmed"
     assert both.ranks == []
     assert both.first_step == -1
-    assert "Two runs named simulated report at once" in both.summary
+    assert "Two runs named simulated report at the same time" in both.summary
     assert "node-0000" in both.summary
     assert "other-node-0000" in both.summary
     assert [one.state for one in newest(found) if one.kind == "configuration_mismatch"] == ["recovered"]
