@@ -20,6 +20,8 @@ from paceline.settings import JOB, LAYERS, NODE, TOTAL_STEPS, SettingError
 
 #: Environment variable with the job id `paceline run` made up, used only where nothing else names the job.
 FALLBACK_JOB_VARIABLE = "PACELINE_JOB_FALLBACK"
+#: The number that Ray gives a job; and that of none, in the environment of a worker that it has started in advance.
+RAY_JOB, _NO_RAY_JOB = "RAY_JOB_ID", "ffffffff"
 #: Longest job, node or label text that travels.
 LONGEST = 200
 
@@ -56,8 +58,7 @@ def job_of(environ: Mapping[str, str]) -> str:
         _kubernetes_job(environ),
         _torchrun_job(environ),
         _prefixed("mpi", environ.get("PMIX_NAMESPACE", "")),
-        _prefixed("ray", environ.get("RAY_JOB_ID", "")),
-        environ.get(FALLBACK_JOB_VARIABLE, ""),
+        *_ray_job(environ),
         _random_run_id(environ),
     )
     return next((candidate.strip()[:LONGEST] for candidate in candidates if candidate.strip()), "")
@@ -165,6 +166,13 @@ def _random_run_id(environ: Mapping[str, str]) -> str:
     """torchrun's run id where it looks like one that it has made up itself."""
     run = environ.get("TORCHELASTIC_RUN_ID", "")
     return run if _RANDOM_ID.fullmatch(run) else ""
+
+
+def _ray_job(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Ray's number of the job, before the made-up name; neither for a worker that waits for a job: it may get any."""
+    number = environ.get(RAY_JOB, "").strip()
+    made = environ.get(FALLBACK_JOB_VARIABLE, "")
+    return () if number == _NO_RAY_JOB else (_prefixed("ray", number), made)
 
 
 def _prefixed(kind: str, name: str) -> str:

@@ -8,12 +8,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from paceline.events import Event, JobDescribed
+from paceline.events import CollectiveCalls, Event, Finding, JobDescribed, StepTimings
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 
+from .balance.rank_findings import BALANCE_KINDS
 from .cluster_advice import DEFAULTS, AdviceSettings
 from .cluster_events import Heard
+from .episodes.finding import closed, of_launch
+from .launches import Launches
 from .open_answers import OpenAnswers
 from .routes import (
     ROUTES,
@@ -21,6 +24,7 @@ from .routes import (
     Concludes,
     Decision,
     HearsGoodbye,
+    OfOneLaunch,
     Patient,
     ReadsRows,
     Routes,
@@ -31,6 +35,8 @@ from .step_rows import SharedRows
 log = logging.getLogger(__name__)
 #: Under which name what is open is stored, beside the decisions.
 _OPEN = OpenAnswers.__name__
+#: ... and which launch is judged.
+_LAUNCHES = Launches.__name__
 
 
 class Key(NamedTuple):
@@ -72,6 +78,8 @@ class KeyedState:
         routes: Routes | None = None,
         most_ranks: int = MOST_RANKS.default,
         advice: AdviceSettings = DEFAULTS,
+        *,
+        recorded: bool = False,
     ) -> None:
         self.routes = ROUTES if routes is None else routes
         self.most_ranks = most_ranks
@@ -79,9 +87,37 @@ class KeyedState:
         self.decisions: dict[str, Decision] = {}
         self.rows = SharedRows()
         self.open = OpenAnswers()
+        #: None in a recording: all of its launches are known before, and are attempts of their own (``attempts.py``).
+        self.launches: Launches | None = None if recorded else Launches()
 
     def update(self, topic: Topic, event: Event | Heard, *, backlog: bool = False) -> list[Event]:
         """Tell every decision that wants it; what they answer. ``backlog``: more events are at hand."""
+        found, judged = self._launched(event)
+        return found + (self._said(self._decide(topic, event, backlog=backlog)) if judged else [])
+
+    def _launched(self, event: Event | Heard) -> tuple[list[Event], bool]:
+        """What follows from the launch that ``event`` is of, and whether that is the one that is judged."""
+        if self.launches is None or not isinstance(event, StepTimings | CollectiveCalls):
+            return [], True
+        before = self.launches.launch
+        turn = self.launches.update(event, self.most_ranks)
+        found: list[Event] = list(turn.found)
+        self.open.hear(found)
+        return found + (self._end_launch(before) if turn.begins else []), turn.judged
+
+    def _end_launch(self, launch: str) -> list[Event]:
+        """``launch`` is over: what waited is judged, what is open of it is closed, and all is counted from zero."""
+        over = {name: one for name, one in self.decisions.items() if isinstance(one, OfOneLaunch)}
+        last = [event for one in over.values() if isinstance(one, Patient) for event in one.finish()]
+        last += [event for one in over.values() if isinstance(one, Concludes) for event in one.expire()]
+        last = self._said(last, launch)
+        ended: list[Event] = [closed(one) for one in self.open.findings() if one.kind not in BALANCE_KINDS]
+        self.open.hear(ended)
+        for name, decision in over.items():
+            self._keep(name, decision.next_launch())
+        return last + ended
+
+    def _decide(self, topic: Topic, event: Event | Heard, *, backlog: bool) -> list[Event]:
         answers: list[Event] = []
         self.rows.backlog = backlog
         for kind in self.routes.get(topic.name, ()):
@@ -90,8 +126,18 @@ class KeyedState:
                 decision = self._keep(kind.__name__, kind())
             answers += decision.update(event)
         self.rows.clear()
-        self.open.hear(answers)
         return answers
+
+    def _said(self, answers: list[Event], launch: str | None = None) -> list[Event]:
+        """``answers`` as they are handed on: findings of each launch have ids of their own."""
+        if launch is None:
+            launch = "" if self.launches is None else self.launches.launch
+        told = [
+            of_launch(one, launch) if isinstance(one, Finding) and one.kind not in BALANCE_KINDS else one
+            for one in answers
+        ]
+        self.open.hear(told)
+        return told
 
     def _keep(self, name: str, decision: Decision) -> Decision:
         if isinstance(decision, ReadsRows):
@@ -106,24 +152,20 @@ class KeyedState:
     def leave(self, described: JobDescribed) -> list[Event]:
         """A node has said that its ranks have left; what the decisions answer."""
         hear = [decision for decision in self.decisions.values() if isinstance(decision, HearsGoodbye)]
-        answers = [event for decision in hear for event in decision.leave(described)]
-        self.open.hear(answers)
-        return answers
+        return self._said([event for decision in hear for event in decision.leave(described)])
 
     def finish(self) -> list[Event]:
         """What the decisions have still to say, now that nothing more comes."""
         patient = [decision for decision in self.decisions.values() if isinstance(decision, Patient)]
-        answers = [event for decision in patient for event in decision.finish()]
-        self.open.hear(answers)
-        return answers
+        return self._said([event for decision in patient for event in decision.finish()])
 
     def conclude(self) -> list[Event]:
         """The last word of the decisions, at the end of all events."""
-        return self.finish() + [event for decision in self._concluding() for event in decision.conclude()]
+        return self.finish() + self._said([event for one in self._concluding() for event in one.conclude()])
 
     def expire(self) -> list[Event]:
         """The last word of the decisions of a key that is forgotten, idle for long."""
-        return self.finish() + [event for decision in self._concluding() for event in decision.expire()]
+        return self.finish() + self._said([event for one in self._concluding() for event in one.expire()])
 
     def _concluding(self) -> list[Concludes]:
         return [decision for decision in self.decisions.values() if isinstance(decision, Concludes)]
@@ -133,6 +175,8 @@ class KeyedState:
         parts = {name: decision.snapshot() for name, decision in self.decisions.items()}
         if self.open.all():
             parts[_OPEN] = self.open.snapshot()
+        if self.launches is not None and self.launches.judged:
+            parts[_LAUNCHES] = self.launches.snapshot()
         return msgspec.msgpack.encode(parts)
 
     @classmethod
@@ -154,7 +198,7 @@ class KeyedState:
             parts = msgspec.msgpack.decode(data, type=dict[str, bytes])
         except msgspec.DecodeError as error:
             raise ValueError(f"not a snapshot: {error}") from error
-        opened = parts.pop(_OPEN, None)
+        opened, launches = parts.pop(_OPEN, None), parts.pop(_LAUNCHES, None)
         for name, part in parts.items():
             if name not in kinds:
                 log.warning("%s is no decision of this version: its stored state is not read", name)
@@ -167,4 +211,8 @@ class KeyedState:
             state.open = OpenAnswers() if opened is None else OpenAnswers.restore(opened)
         except ValueError as error:
             log.warning("open findings are counted again from zero: %s", error)
+        try:
+            state.launches = Launches() if launches is None else Launches.restore(launches)
+        except ValueError as error:
+            log.warning("launches are distinguished from now on: %s", error)
         return state

@@ -14,6 +14,8 @@ from .episodes.lifecycle import FINAL
 
 #: Open answers of one key that are kept, the newest.
 MOST = 200
+#: Ranks of a finding that are kept; of one with more, none.
+MOST_RANKS = 64
 #: A suggestion is open in these states: somebody may still do or watch something.
 OPEN_SUGGESTIONS = frozenset({"new", "accepted", "applied"})
 
@@ -40,6 +42,10 @@ class OpenAnswers:
             elif isinstance(answer, Suggestion):
                 still = answer.state in OPEN_SUGGESTIONS
                 _keep(self._suggestions, answer.id, _bare_suggestion(answer) if still else None)
+
+    def findings(self) -> list[Finding]:
+        """Those findings that are open."""
+        return list(self._findings.values())
 
     def all(self) -> list[Finding | Suggestion]:
         """Those that are open."""
@@ -74,7 +80,8 @@ def _keep(held: dict[str, Finding] | dict[str, Suggestion], key: str, answer: Fi
 
 
 def _bare_finding(finding: Finding) -> Finding:
-    return msgspec.structs.replace(finding, ranks=[], devices=[], evidence=[], exonerated=[], summary="")
+    ranks = finding.ranks if len(finding.ranks) <= MOST_RANKS else []
+    return msgspec.structs.replace(finding, ranks=ranks, devices=[], evidence=[], exonerated=[], summary="")
 
 
 def _bare_suggestion(one: Suggestion) -> Suggestion:

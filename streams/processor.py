@@ -62,7 +62,7 @@ class Processor:
         return [(topic_of(answer), answer) for answer in state.update(topic, event, backlog=self.backlog)]
 
     def _state(self) -> KeyedState:
-        return KeyedState(self.routes, self.most_ranks, self.advice_settings)
+        return KeyedState(self.routes, self.most_ranks, self.advice_settings, recorded=self.recorded)
 
     def leave(self, described: JobDescribed) -> list[tuple[Topic, Event]]:
         """A node has said, in its description of a job, that its ranks have left; what follows from it."""

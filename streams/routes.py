@@ -55,6 +55,14 @@ class Concludes(Protocol):
 
 
 @runtime_checkable
+class OfOneLaunch(Protocol):
+    """A decision that counts by a job's steps: of another launch of the same attempt it makes another."""
+
+    def next_launch(self) -> Self:
+        """One that has seen nothing of the next launch, set up like this one."""
+
+
+@runtime_checkable
 class HearsGoodbye(Protocol):
     """A decision that notices who falls silent: a recording tells of nodes that have left in their descriptions, too.
 

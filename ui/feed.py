@@ -200,7 +200,7 @@ class Feed:
                 self.answers.take(event)
 
     def _job(self, event: Any, at_s: float) -> None:
-        buffer = self._buffer(event.cluster, event.job, event.attempt)
+        buffer = self._buffer(event)
         if buffer is None:
             return
         buffer.heard(at_s)
@@ -230,12 +230,14 @@ class Feed:
             while total > CELLS and (gained := buffer.shrink()):
                 total -= gained
 
-    def _buffer(self, cluster: str, job: str, attempt: int) -> JobBuffer | None:
-        """The job's buffer, fresh for a later attempt, None for an earlier one."""
+    def _buffer(self, event: Any) -> JobBuffer | None:
+        """The job's buffer, fresh for a later attempt or another run that began after its end; None for an earlier."""
+        cluster, job, attempt = event.cluster, event.job, event.attempt
         held = self.jobs.get((cluster, job))
         if held and attempt < held.attempt:
             return None
-        if held and attempt == held.attempt:
+        again = isinstance(event, events.JobDescribed) and held is not None and held.life.succeeded_by(event)
+        if held and attempt == held.attempt and not again:
             return held
         self.jobs[cluster, job] = JobBuffer(cluster, job, attempt)
         if len(self.jobs) > JOBS:

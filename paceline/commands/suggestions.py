@@ -103,7 +103,7 @@ def main(argv: list[str]) -> int:
 
 def _list(settings: BrokerSettings, args: argparse.Namespace) -> int:
     held = SuggestionList()
-    with _follower(settings) as follower:
+    with _follower(settings, held) as follower:
         _catch_up(settings, follower, held)
         _show(held, args)
         while args.watch:
@@ -142,7 +142,7 @@ def _recommend(args: argparse.Namespace) -> int:
 
 def _decide(settings: BrokerSettings, args: argparse.Namespace) -> int:
     held, start = SuggestionList(), args.accept if args.accept is not None else args.dismiss
-    with _follower(settings) as follower:
+    with _follower(settings, held) as follower:
         _catch_up(settings, follower, held)
     found = [one for one in held.find(start) if concerns(one, args.job, args.cluster)]
     if len(found) != 1:
@@ -170,9 +170,20 @@ def _decide(settings: BrokerSettings, args: argparse.Namespace) -> int:
     return 0 if entry.outcome == "accepted" else 1
 
 
-def _follower(settings: BrokerSettings) -> Follower:
-    starts = {SUGGESTION: BEGINNING}
-    return Follower(settings, starts, "paceline-suggestions", resume=True, budget=StartBudget(), **reports(_say))
+def _follower(settings: BrokerSettings, held: SuggestionList) -> Follower:
+    def begin_cluster(cause: str) -> None:
+        _say(cause)
+        held.held.clear()  # It may have suggestions of the same ids.
+
+    return Follower(
+        settings,
+        {SUGGESTION: BEGINNING},
+        "paceline-suggestions",
+        resume=True,
+        on_cluster=begin_cluster,
+        budget=StartBudget(),
+        **reports(_say),
+    )
 
 
 def _catch_up(settings: BrokerSettings, follower: Follower, held: SuggestionList) -> None:

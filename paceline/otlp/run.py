@@ -63,6 +63,7 @@ class Loop:
     def _start_anew(self, cause: str) -> None:
         self._say(cause)
         self._choice, self._sequences = StepChoice(), Sequences()
+        self._sent.clear()  # A job of the same name has findings of the same ids.
 
     def _hear(self, topic: Any, value: bytes | None) -> None:
         if value is None:

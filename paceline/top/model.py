@@ -149,12 +149,14 @@ class Model:
             job.ranks[event.rank] = event
 
     def _job(self, event: Any, at_s: float) -> Job | None:
-        """The job of ``event``; a later attempt takes the place of the one before, an earlier one is passed over."""
+        """The job of ``event``; a later attempt, or another run that began after its end, takes the place of the one
+        before, an earlier one is passed over."""
         key = event.cluster, event.job
         held = self.jobs.get(key)
         if held is not None and event.attempt < held.life.attempt:
             return None
-        if held is None or event.attempt > held.life.attempt:
+        again = isinstance(event, events.JobDescribed) and held is not None and held.life.succeeded_by(event)
+        if held is None or again or event.attempt > held.life.attempt:
             held = self.jobs[key] = Job(event.cluster, event.job, JobLife(event.attempt))
         held.heard_s = max(held.heard_s, at_s)
         if len(self.jobs) > MOST_JOBS:

@@ -30,6 +30,7 @@ from paceline.training.links import TcpLinks
 from paceline.training.messages import MEASURE_VARIABLE, SOCKET_VARIABLE, Hello, Issued
 from paceline.training.overhead_windows import OverheadWindows
 from paceline.training.probe import MOST, Probe
+from paceline.training.ray_job import current_environment
 from paceline.training.sampling import Sampling
 from paceline.training.shared_attempt import SharedAttempt, store_of
 from paceline.training.shipping import Shipping
@@ -111,7 +112,7 @@ class Session:
         distributed, own = self._joined(), self._attempt_number()
         store = store_of(distributed, os.environ)
         if store is not None:
-            speaker, note = f"{os.getpid()}-{self._token}", AttemptNote(path, job_of(os.environ))
+            speaker, note = f"{os.getpid()}-{self._token}", AttemptNote(path, job_of(current_environment()))
             self._attempt = SharedAttempt(store, distributed.get_rank(), own, speaker, note)
             self._attempt.start()
 
@@ -254,7 +255,7 @@ class Session:
         self.probe.reset()
 
     def _hello(self) -> Hello:
-        distributed, environ = self._joined(), os.environ
+        distributed, environ = self._joined(), current_environment()
         told = launched(environ) or Launched(0, 1, None)
         rank = distributed.get_rank() if distributed else told.rank
         framework = f"torch {self._torch.__version__} {self.probe.wrapper}".strip() if self._torch else "python"

@@ -23,6 +23,7 @@ from paceline.settings import CAPTURES, TOTAL_STEPS
 from paceline.training.activation import activate, current, fail, session
 from paceline.training.bootstrap.sitecustomize import follow_imports
 from paceline.training.messages import SOCKET_VARIABLE
+from paceline.training.ray_job import current_environment
 from paceline.training.tracking_words import TRACKING_VARIABLE
 
 #: A training run shorter than the sidecar's own start waits this long for it in the end.
@@ -92,7 +93,7 @@ def _socket_path() -> Path:
     child = (
         "LOCAL_RANK" in os.environ or launched(os.environ) is not None or multiprocessing.parent_process() is not None
     )
-    job = job_of(os.environ) or str(os.getppid() if child else os.getpid())
+    job = job_of(current_environment()) or str(os.getppid() if child else os.getpid())
     return folder / f"{hashlib.sha256(job.encode()).hexdigest()[:16]}.sock"
 
 

@@ -25,6 +25,8 @@ from .job_balance import MOST_PRODUCERS
 
 #: Layout of the snapshot; another version is not read.
 _LAYOUT = 1
+#: What is found here. It is counted by a balancer's own runs, whatever the launch by its job's steps.
+BALANCE_KINDS = frozenset({"balanced_straggler", "out_of_memory"})
 #: By which part of its peers' share a rank's share is less where it is called slow; half of it is no longer.
 LESS = 0.15
 #: After so many seconds without another failed step a rank has memory enough.

@@ -137,6 +137,18 @@ def number(name: str, value: float, unit: str, peers: float | None, rule: str) -
     )
 
 
+def of_launch(one: Finding, launch: str) -> Finding:
+    """``one`` with an id of its own: a finding of an earlier launch of its attempt may have begun at the same step."""
+    told = hashlib.sha256(f"{one.id}\x1f{launch}".encode()).hexdigest()[:16]
+    return msgspec.structs.replace(one, id=f"{one.kind}-{told}") if launch else one
+
+
+def closed(one: Finding) -> Finding:
+    """``one`` when the launch that it was found in is over and another of its name is judged."""
+    summary = f"The run of {one.job} that this was found in has ended; another run of this name reports now."
+    return msgspec.structs.replace(one, revision=one.revision + 1, state="recovered", severity="info", summary=summary)
+
+
 def _rounded(value: float) -> float:
     return round(value, 6) if math.isfinite(value) else 0.0
 

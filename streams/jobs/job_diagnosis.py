@@ -334,6 +334,12 @@ class JobDiagnosis:
         self.collectives.load(collectives)
         self.share_rows(rows)
 
+    def next_launch(self) -> "JobDiagnosis":
+        """One that has seen nothing of the next launch, with the same thresholds."""
+        made = JobDiagnosis(self.config)
+        made.values = dict(self.values)
+        return made
+
     def bound_ranks(self, most: int) -> None:
         """Leave out ranks from number ``most`` on."""
         self.config = self.phases.config = self.collectives.config = replace(self.config, most_ranks=most)

@@ -60,6 +60,10 @@ class JobWindows:
         ready = self.gather.push(event, self.coverage.producers, backlog=self.rows.backlog)
         return self._advance(ready) if ready else []
 
+    def next_launch(self) -> "JobWindows":
+        """One that has seen nothing of the next launch."""
+        return JobWindows()
+
     def bound_ranks(self, most: int) -> None:
         """Leave out ranks from number ``most`` on."""
         self.most_ranks = most

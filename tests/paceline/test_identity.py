@@ -55,6 +55,9 @@ TWO_NODES = {"MASTER_ADDR": "n1", "MASTER_PORT": "29500", "WORLD_SIZE": "8", "LO
         (HYDRA | {"MASTER_ADDR": "n1", "MASTER_PORT": "29500"} | FALLBACK, "n1-29500"),
         ({"RAY_JOB_ID": "02000000", **FALLBACK}, "ray-02000000"),
         ({"RAY_JOB_ID": "02000000", **TORCHRUN}, "r1"),
+        ({"RAY_JOB_ID": "ffffffff", **FALLBACK}, ""),
+        ({"RAY_JOB_ID": "ffffffff", **TORCHRUN}, "r1"),
+        ({"RAY_JOB_ID": "ffffffff", **SLURM}, "71"),
     ],
 )
 def test_the_first_source_that_names_the_job_wins(environ: dict[str, str], job: str) -> None:

@@ -62,6 +62,18 @@ def test_a_later_attempt_starts_afresh(played, simulated_job, tell):
     assert played.view("default", "demo").steps.size == 5
 
 
+def test_another_run_of_the_same_attempt_starts_afresh(played, simulated_job, tell):
+    """A name that is used again: steps from 0 are not written into those of the run before, which has ended."""
+    tell(played, simulated_job.described(900.0, ended_s=1100.0), 1100.0)
+    assert played.view("default", "demo").steps.size == 100
+    tell(played, simulated_job.described(1200.0), 1200.0)
+    tell(played, simulated_job.timings(1200.0, 0, 5), 1200.0)
+    view = played.view("default", "demo")
+    assert view.steps.tolist() == [0, 1, 2, 3, 4]
+    assert view.episodes == []
+    assert view.places[3] == "gpu-02 cuda:1", "all nodes describe the same run"
+
+
 def test_an_earlier_attempts_late_messages_are_passed_over(played, simulated_job, tell):
     """A straggling message of the attempt before changes nothing."""
     topic, event = next(iter(simulated_job.timings(0.0, 0, 5)))

@@ -1,33 +1,50 @@
 """What each client does with what it has read, where the brokers become another cluster."""
 
+import io
+import json
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from annotator.book import Book as AnnotatorBook
 from annotator.bus_reader import BusReader as AnnotatorReader
+from archive.archiver import Archiver
+from archive.database.mirror import DatabaseMirror
+from archive.merging import Days
 from control.book import Book
 from control.captures import CaptureBook
 from control.following import BusReader
+from control.recorder.recording import Recording
+from control.sessions.manifest import Definition, read_manifest
+from control.sessions.store import SessionStore
 from forecaster.consumer import EventConsumer
 from forecaster.history import SeriesSubject
 from forecaster.memory import Memory
 from paceline import wire
 from paceline.alerts.alerting import Alerting
 from paceline.alerts.run import Loop
-from paceline.commands import record
-from paceline.events import BalancePlan
-from paceline.kafka import follow
+from paceline.command_reader import CommandReader
+from paceline.command_rules import Action, CommandRules, Reader
+from paceline.commands import record, suggestions, tail
+from paceline.delivery.publisher import Publisher
+from paceline.events import BalancePlan, Command
+from paceline.history.store import open_store
+from paceline.kafka import embedded, follow
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
+from paceline.otlp.run import Loop as OtlpLoop
 from paceline.recording import read
 from paceline.sidecar.plan_reader import PlanReader
 from paceline.top.reader import Reader as TopReader
-from paceline.topics import JOB, PLAN, Topic
-from tests.derived_events import described
+from paceline.topics import COMMAND, FINDING, JOB, PLAN, SUGGESTION, Topic
+from tests.derived_events import described, finding, suggestion
 from tests.paceline.kafka.made_up_brokers import MadeUpBrokers
+from tests.patience import PATIENCE_S
 from ui.reader import DERIVED
 from ui.reader import Reader as PageReader
 
@@ -155,3 +172,165 @@ def test_a_recording_ends_and_holds_one_cluster(
     assert record.main(["--output", str(file), "--from-beginning", "--brokers", "127.0.0.1:1"]) == 1
     assert "another cluster now" in capsys.readouterr().err
     assert [wire.decode(JOB, line.value).job for line in read(str(file))] == ["old"]
+
+
+def test_the_archive_goes_on_with_a_gap_for_each_partition(brokers: MadeUpBrokers, tmp_path: Path):
+    """Rows of both, and where the other begins."""
+    stop = threading.Event()
+    brokers.put(FINDING, wire.encode(finding(id="old")), wire.encode(finding(id="older")))
+    store = open_store(str(tmp_path), {})
+    archiver = Archiver(SETTINGS, store, [FINDING], Days(), 0.0, stop)
+    then_another(brokers, FINDING, finding(id="new"), stop)
+    archiver._run()
+    manifest = store.newest()
+    assert manifest is not None
+    assert archiver.totals()["rows"] == 3
+    assert [(gap.topic, gap.partition, gap.expected, gap.remade) for gap in manifest.gaps] == [
+        (FINDING.name, 0, 2, True)
+    ]
+
+
+def test_its_database_goes_on(brokers: MadeUpBrokers, tmp_path: Path):
+    """Rows of both."""
+    url, stop = f"sqlite:///{tmp_path / 'archive.db'}", threading.Event()
+    brokers.put(FINDING, wire.encode(finding(id="old")), wire.encode(finding(id="older")))
+    mirror = DatabaseMirror(SETTINGS, url, stop)
+    then_another(brokers, FINDING, finding(id="new"), stop)
+    mirror._run()
+    assert mirror.rows["finding"] == 3
+
+
+def test_a_recorder_goes_on_with_a_gap_for_each_partition(brokers: MadeUpBrokers, tmp_path: Path):
+    """A session outlasts brokers, and its manifest says where they changed."""
+    stop = threading.Event()
+    brokers.put(JOB, wire.encode(described(job="old")))
+    definition = Definition(name="s", id="id", cluster="c", started_s=1.0)
+    folder = SessionStore(tmp_path / "sessions").create(definition, "here")
+    then_another(brokers, JOB, described(job="new"), stop)
+    Recording(folder, SETTINGS, lambda state: None, stop, free_bytes=lambda: 2**40).run()
+    told = read_manifest(folder.manifest)
+    assert [(gap.topic, gap.partition) for gap in told.gaps] == [(JOB.name, 0)]
+    assert "made again" in told.gaps[0].reason
+
+
+class Kept:
+    """In place of a sender: what it was given."""
+
+    def __init__(self) -> None:
+        self.batches: list[Any] = []
+
+    def add(self, batch: Any) -> None:
+        self.batches.append(batch)
+
+
+def test_otlp_sends_what_the_other_cluster_finds_whatever_it_sent_before(brokers: MadeUpBrokers):
+    """A job of the same name has findings of the same ids."""
+    stop, logs, lines = threading.Event(), Kept(), list[str]()
+    loop = OtlpLoop(SETTINGS, logs, None, lines.append, stop)
+    begun = loop._choice
+    brokers.put(FINDING, wire.encode(finding(id="before it came")))
+
+    def begin() -> None:
+        brokers.begin("second")
+        brokers.put(FINDING, wire.encode(finding(id="f")))
+
+    brokers.then = [lambda: brokers.put(FINDING, wire.encode(finding(id="f"))), begin, stop.set]
+    loop.run()
+    assert len(logs.batches) == 2
+    assert loop._choice is not begun, "half a step of the first is not completed by the second"
+    assert any("another cluster now" in line for line in lines)
+
+
+def test_tail_says_so_and_goes_on(brokers: MadeUpBrokers, capsys: pytest.CaptureFixture[str]):
+    """What it prints is of both, and standard error says where the other begins."""
+
+    def leave() -> None:
+        raise BrokenPipeError
+
+    output = io.StringIO()
+    brokers.put(JOB, wire.encode(described(job="old")))
+    then_another(brokers, JOB, described(job="new"), threading.Event())
+    brokers.then[1] = leave
+    with pytest.raises(BrokenPipeError):
+        tail.follow(SETTINGS, JOB, None, True, None, output)
+    assert [json.loads(line)["job"] for line in output.getvalue().splitlines()] == ["old", "new"]
+    assert "another cluster now" in capsys.readouterr().err
+
+
+def test_suggestions_says_so_and_lists_those_of_the_other(
+    brokers: MadeUpBrokers, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """Also one of the same id, of which the other has an earlier revision."""
+
+    def leave() -> None:
+        raise BrokenPipeError
+
+    brokers.put(SUGGESTION, wire.encode(suggestion(revision=3, title="Of the first")))
+    then_another(brokers, SUGGESTION, suggestion(revision=1, title="Of the second"), threading.Event())
+    brokers.then.append(leave)
+    brokers.then[1] = lambda: None
+    with pytest.raises(BrokenPipeError):
+        suggestions.main(["--watch", "--all", "--brokers", "127.0.0.1:1"])
+    told = capsys.readouterr()
+    assert told.out.index("Of the first") < told.out.index("Of the second")
+    assert "another cluster now" in told.err
+
+
+def test_a_command_that_both_clusters_hold_is_obeyed_once(brokers: MadeUpBrokers):
+    """By its id; one that only the other holds is obeyed, too."""
+    obeyed: list[str] = []
+    rules = CommandRules(
+        Reader("sidecar", "n", "c"),
+        {"note": Action(msgspec.Struct, lambda target, _: obeyed.append(target) or "noted")},  # type: ignore[func-returns-value]
+        obeys=True,
+        since_s=time.time(),
+    )
+    reader = CommandReader(SETTINGS, "test", rules, lambda topic, entry: None)
+    reader._targets = {"job:train"}
+    asked = [
+        Command(id=name, cluster="c", target="job:train", action="note", expires_s=time.time() + 60, issuer="test")
+        for name in ("both", "second")
+    ]
+    brokers.put(COMMAND, wire.encode(asked[0]))
+
+    def begin() -> None:
+        brokers.begin("second")
+        brokers.put(COMMAND, *map(wire.encode, asked))
+
+    brokers.then = [begin, reader._stop.set]
+    reader._follow()
+    while not reader._waiting.empty():
+        rules.judge(reader._waiting.get(), time.time(), {"job:train"})
+    assert obeyed == ["job:train"] * 2
+
+
+@pytest.mark.bus
+@pytest.mark.parametrize("spooled", [False, True])
+def test_a_publisher_sends_what_it_holds_and_goes_on(
+    tmp_path: Path, until: Callable[..., None], free_port: Callable[[], int], spooled: bool
+):
+    """From memory, and from a spool: what the first has not taken is on the second, in order, and nothing twice."""
+    port, numbers = free_port(), list[int]()
+    with embedded.start(port) as first:
+        settings = BrokerSettings().with_brokers(first.address)
+        ensure_topics(settings, [JOB])
+        publisher = Publisher(settings, client_id="test", spool_dir=tmp_path if spooled else None)
+        publisher.publish(JOB, described(sequence=0))
+        until(lambda: publisher.stats().sent == 1)
+        first.process.kill()
+        first.process.wait()
+        for number in (1, 2):
+            publisher.publish(JOB, described(sequence=number))
+        with embedded.start(port):
+            ensure_topics(settings, [JOB])
+            publisher.publish(JOB, described(sequence=3))
+            with follow.Follower(settings, {JOB: follow.BEGINNING}, "test", resume=True) as follower:
+
+                def all_there() -> bool:
+                    for _, records in follower.poll():
+                        numbers.extend(wire.decode(JOB, one.value).sequence for one in records if one.value)
+                    return len(numbers) >= 3
+
+                until(all_there)
+            publisher.close(PATIENCE_S)
+    assert numbers == [1, 2, 3]

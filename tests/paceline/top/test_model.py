@@ -47,6 +47,14 @@ def test_a_later_attempt_takes_the_place_of_the_one_before() -> None:
     assert shown_start(held) == 1000.0
 
 
+def test_another_run_of_the_same_attempt_is_shown_from_its_beginning() -> None:
+    """It began after the end of the first; whoever describes the first once more begins nothing."""
+    held = after(described(ended_s=1200.0), job_window(), rank_window(5), described(started_s=1300.0))
+    assert (held.jobs[JOB].life.ended_s, held.jobs[JOB].window, held.jobs[JOB].ranks) == (None, None, {})
+    held = after(described(ended_s=1200.0), job_window(), described(ended_s=1200.0, exit_status=0))
+    assert shown_start(held) == 1000.0
+
+
 def test_a_job_has_ended_when_its_last_node_has() -> None:
     held = after(described(), described(node="b"), described(ended_s=1200.0, exit_status=1))
     assert held.jobs[JOB].life.ended_s is None

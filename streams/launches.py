@@ -1,0 +1,315 @@
+"""Which launch of a job's attempt a message is of: the same name may be started again, or twice at a time by mistake.
+
+Rule of this file: pure and bounded. A launch has each rank once, and counts steps from 0. A producer is one sidecar;
+one that takes over from another on its node goes on with its steps, one of another launch begins them. One launch is
+judged at a time; another waits, unjudged, until all producers of the first have said goodbye, or said nothing for
+``SILENT_S`` in which the other went on. Two that report side by side are a finding.
+
+What is judged is never of two launches. What a launch sends while it waits is not judged, for lack of the steps before.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from paceline import columns
+from paceline.events import CollectiveCalls, Coverage, Finding, StepTimings
+from paceline.ranges import ranges
+
+from .episodes.finding import JobKey, Said, Subject, finding, number
+from .episodes.tracker import Episode, Measured, Tracker
+from .snapshots import described, pack, unpack
+
+#: A launch that says nothing for so long, by the clock of one that reports meanwhile, is over.
+SILENT_S = 30.0
+#: Two launches that report side by side for so long do so at once: clocks of nodes are closer than that.
+BESIDE_S = 10.0
+#: A producer that begins with a step before this one begins a launch, where others are further.
+FIRST_STEPS = 10
+#: Producers that are known at a time; what those beyond say is judged as before.
+MOST_PRODUCERS = 65_536
+_LAYOUT = 1
+_TWICE = "launches"
+
+
+class Turn(NamedTuple):
+    """Whether a message is judged, whether another launch begins with it, and what is found beside that."""
+
+    judged: bool
+    begins: bool = False
+    found: tuple[Finding, ...] = ()
+
+
+class TwiceEvidence(Measured, frozen=True, kw_only=True):
+    """Where two launches run that report at once; ranks and first times of each."""
+
+    nodes: tuple[str, ...]
+    other_nodes: tuple[str, ...]
+    ranks: tuple[int, ...]
+    other_ranks: tuple[int, ...]
+
+
+TwiceEpisode = Episode[str, TwiceEvidence]
+
+
+@dataclass
+class _Producer:
+    """What is known of a sidecar: its node and ranks, how far they are, and whether they have left."""
+
+    node: str
+    ranks: set[int] = field(default_factory=set)
+    last_step: int = -1
+    sequence: int = -1
+    ended: bool = False
+
+    def update(self, message: "_Message") -> None:
+        self.ranks |= message.ranks
+        self.last_step, self.sequence = max(self.last_step, message.last_step), message.sequence
+        self.ended = message.ended
+
+
+class _Message(NamedTuple):
+    """What tells launches apart in a message; without rows ``first_step`` is None."""
+
+    producer: str
+    sequence: int
+    node: str
+    ranks: frozenset[int]
+    first_step: int | None
+    last_step: int
+    time_s: float
+    ended: bool
+
+    @property
+    def begins(self) -> bool:
+        return self.first_step is not None and self.first_step < FIRST_STEPS
+
+
+class Launches:
+    """The launches of one attempt of a job."""
+
+    def __init__(self) -> None:
+        #: Who began the launch that is judged; "" for the first.
+        self.launch = ""
+        self.begun = 0
+        self.judged: dict[str, _Producer] = {}
+        self.waiting: dict[str, _Producer] = {}
+        #: Producers of launches that are over, and those that others have taken over from.
+        self.past: OrderedDict[str, None] = OrderedDict()
+        self.holder: dict[int, str] = {}
+        #: When those that wait began to report, since when nothing else did, and their last word.
+        self.began_s = self.alone_s = self.last_s = 0.0
+        #: The last word of the launch that is judged.
+        self.judged_s = 0.0
+        self.tracker = Tracker(TwiceEpisode)
+
+    def update(self, event: StepTimings | CollectiveCalls, most_ranks: int) -> Turn:
+        """Take in a message."""
+        if event.producer in self.past:
+            return Turn(judged=False)
+        if isinstance(event, CollectiveCalls):
+            return Turn(judged=self._admits(event, most_ranks))
+        message = _message(event, most_ranks)
+        job = JobKey(event.cluster, event.job, event.attempt)
+        own = self.judged.get(message.producer)
+        if message.producer in self.waiting:
+            return self._wait(message, job)
+        if own is not None and not (own.ended and message.begins and message.sequence > own.sequence):
+            return Turn(judged=True, found=self._go_on(own, message, job))
+        return Turn(judged=True) if own is None and self._joins(message) else self._wait(message, job)
+
+    def _go_on(self, own: _Producer, message: _Message, job: JobKey) -> tuple[Finding, ...]:
+        """A producer of the launch that is judged says more."""
+        if message.sequence <= own.sequence:  # Delivered twice.
+            return ()
+        self._take(message.producer, own, message)
+        if not self.waiting or message.time_s < self.began_s:
+            return ()  # What was measured before the other began says nothing, however late it comes.
+        self.alone_s = self.last_s
+        return self._twice(job) if message.time_s >= self.began_s + BESIDE_S and not own.ended else ()
+
+    def _joins(self, message: _Message) -> bool:
+        """Whether a producer that is not known yet is of the launch that is judged; it is taken in."""
+        before = {self.holder[rank] for rank in message.ranks if rank in self.holder}
+        later = self.waiting if self._far() else self._over() and message.time_s > self.judged_s
+        if not before and message.begins and later:
+            return False
+        if not all(self._succeeds(message, self.judged[name]) for name in before):
+            return False
+        for name in before:
+            self._leave(name)
+        if len(self.judged) < MOST_PRODUCERS:
+            self._take(message.producer, _Producer(message.node), message)
+        return True
+
+    def _succeeds(self, message: _Message, one: _Producer) -> bool:
+        """Whether ``message`` is of the sidecar that has taken over from ``one``."""
+        early = message.begins and one.last_step >= FIRST_STEPS
+        return message.node == one.node and not one.ended and not early
+
+    def _over(self) -> bool:
+        """Whether all have said goodbye, if there are any."""
+        return bool(self.judged) and all(one.ended for one in self.judged.values())
+
+    def _far(self) -> bool:
+        return any(one.last_step >= FIRST_STEPS for one in self.judged.values())
+
+    def _admits(self, event: CollectiveCalls, most_ranks: int) -> bool:
+        """Whether collectives are of the launch that is judged; their producer may not have told a step yet."""
+        if event.producer in self.judged:
+            return True
+        return event.producer not in self.waiting and self.holder.keys().isdisjoint(_ranks(event, most_ranks))
+
+    def _wait(self, message: _Message, job: JobKey) -> Turn:
+        """A producer of another launch: it begins where the one that is judged is over."""
+        if not self.waiting:
+            self.began_s = self.alone_s = message.time_s
+        one = self.waiting.get(message.producer)
+        if one is None and len(self.waiting) < MOST_PRODUCERS:
+            one = self.waiting[message.producer] = _Producer(message.node)
+        if one is not None and message.sequence > one.sequence:
+            one.update(message)
+            self.last_s = max(self.last_s, message.time_s)
+        if one is not None and not one.ended and (self._over() or self.last_s - self.alone_s >= SILENT_S):
+            found = self._calm(job)
+            self._begin(message.producer)
+            return Turn(judged=True, begins=True, found=found)
+        if all(each.ended for each in self.waiting.values()):
+            found = self._calm(job)
+            self._forget(self.waiting)
+            self.waiting = {}
+            return Turn(judged=False, found=found)
+        return Turn(judged=False)
+
+    def _begin(self, first: str) -> None:
+        """The launch that ``first`` is of is judged from now on; of others that wait, those whose ranks it has not."""
+        self._forget(name for name in self.judged if name not in self.waiting)
+        waiting, self.judged, self.holder, self.waiting = self.waiting, {}, {}, {}
+        self.launch, self.begun = f"{first} {self.begun + 1}", self.begun + 1
+        for name in (first, *(name for name in waiting if name != first)):
+            one = waiting[name]
+            if self.holder.keys().isdisjoint(one.ranks):
+                self.judged[name] = one
+                self.holder |= dict.fromkeys(one.ranks, name)
+            else:
+                self.waiting[name] = one
+        self.began_s = self.alone_s = self.judged_s = self.last_s
+
+    def _take(self, name: str, one: _Producer, message: _Message) -> None:
+        self.judged[name] = one
+        one.update(message)
+        self.holder |= dict.fromkeys(message.ranks, name)
+        self.judged_s = max(self.judged_s, message.time_s)
+
+    def _leave(self, name: str) -> None:
+        one = self.judged.pop(name)
+        for rank in one.ranks:
+            self.holder.pop(rank, None)
+        self._forget([name])
+
+    def _forget(self, names: Iterable[str]) -> None:
+        self.past |= dict.fromkeys(names)
+        while len(self.past) > MOST_PRODUCERS:
+            self.past.popitem(last=False)
+
+    def _twice(self, job: JobKey) -> tuple[Finding, ...]:
+        if self.tracker.get(_TWICE) is None:
+            episode = self.tracker.begin(_TWICE, self.begun, "configuration")
+            episode.evidence = TwiceEvidence(
+                nodes=_nodes(self.judged),
+                other_nodes=_nodes(self.waiting),
+                ranks=_all_ranks(self.judged),
+                other_ranks=_all_ranks(self.waiting),
+            )
+        return self._say("persistent", job)
+
+    def _calm(self, job: JobKey) -> tuple[Finding, ...]:
+        return () if self.tracker.get(_TWICE) is None else self._say("calm", job)
+
+    def _say(self, signal: Any, job: JobKey) -> tuple[Finding, ...]:
+        episode = self.tracker.revise(_TWICE, signal, 0.0)
+        coverage = Coverage(ranks_expected=len(self.holder), ranks_heard=len(self.holder), events_missing=0)
+        return () if episode is None else (finding(episode, said(episode, job), job, coverage),)
+
+    def snapshot(self) -> bytes:
+        """The state."""
+        told = {name: [_packed(one) for one in held.items()] for name, held in self._held().items()}
+        times = [self.began_s, self.alone_s, self.last_s, self.judged_s]
+        rest = {"launch": self.launch, "begun": self.begun, "past": list(self.past), "times": times}
+        return pack(_LAYOUT, {**told, **rest, "tracker": self.tracker.snapshot()})
+
+    @classmethod
+    def restore(cls, data: bytes) -> "Launches":
+        """The state that ``snapshot`` described.
+
+        Raises:
+            ValueError: ``data`` is no such state.
+        """
+        state, made = unpack(_LAYOUT, data), cls()
+        with described():
+            for name, held in made._held().items():
+                held |= {key: _Producer(node, set(ranks), *rest) for key, node, ranks, *rest in state[name]}
+            made.launch, made.begun = str(state["launch"]), int(state["begun"])
+            made.past = OrderedDict(dict.fromkeys(state["past"]))
+            made.began_s, made.alone_s, made.last_s, made.judged_s = map(float, state["times"])
+            made.holder = {rank: name for name, one in made.judged.items() for rank in one.ranks}
+            made.tracker.load(state["tracker"])
+        return made
+
+    def _held(self) -> dict[str, dict[str, _Producer]]:
+        return {"judged": self.judged, "waiting": self.waiting}
+
+
+def said(episode: TwiceEpisode, job: JobKey) -> Said:
+    """What is said of two launches that report at once."""
+    seen = episode.measured
+    here, there = _place(seen.nodes, seen.ranks), _place(seen.other_nodes, seen.other_ranks)
+    rule = "each rank of a job may run once"
+    evidence = [
+        number("ranks", len(seen.ranks), "ranks", None, f"of the run that is judged: {here}; {rule}"),
+        number("other_ranks", len(seen.other_ranks), "ranks", None, f"of the run that is not judged: {there}; {rule}"),
+    ]
+    summary = (
+        f"Two runs named {job.job} report at the same time, both as attempt {job.attempt}: {here}, and {there}. "
+        "Only the first is judged. Stop one of them, or start each with a name of its own: paceline run --job NAME."
+    )
+    over = f"One run named {job.job} reports."
+    subject = Subject("configuration_mismatch", _TWICE, has_steps=False)
+    return Said(subject, evidence, summary, over=over, severity="warning", confidence=0.99)
+
+
+def _place(nodes: tuple[str, ...], ranks: tuple[int, ...]) -> str:
+    shown = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
+    return f"ranks {ranges(ranks)} on {shown}"
+
+
+def _nodes(producers: dict[str, _Producer]) -> tuple[str, ...]:
+    return tuple(sorted({one.node for one in producers.values()}))
+
+
+def _all_ranks(producers: dict[str, _Producer]) -> tuple[int, ...]:
+    return tuple(sorted({rank for one in producers.values() for rank in one.ranks}))
+
+
+def _packed(item: tuple[str, _Producer]) -> list[Any]:
+    name, one = item
+    return [name, one.node, sorted(one.ranks), one.last_step, one.sequence, one.ended]
+
+
+def _message(event: StepTimings, most_ranks: int) -> _Message:
+    steps = [int(step) for step in columns.numbers(event.step)]
+    return _Message(
+        producer=event.producer,
+        sequence=event.sequence,
+        node=event.node,
+        ranks=_ranks(event, most_ranks),
+        first_step=min(steps, default=None),
+        last_step=max(steps, default=-1),
+        time_s=max(event.t0_s, event.now_s or 0.0),
+        ended=event.ended,
+    )
+
+
+def _ranks(event: StepTimings | CollectiveCalls, most_ranks: int) -> frozenset[int]:
+    return frozenset(rank for rank in map(int, columns.numbers(event.speakers.ranks)) if 0 <= rank < most_ranks)
