@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from paceline.events import JobDescribed, JobWindow
+from paceline.step_samples import DataPart, data_part, samples_a_step
 
 #: Windows whose joules and steps are waited for.
 OPEN = 8
@@ -54,9 +55,8 @@ class JobEnergy(msgspec.Struct):
     open: dict[float, _Open] = {}
     #: The newest start of a window of steps by attempt; windows that come again count once.
     counted_s: dict[int, float] = {}
-    #: By part of the job: its batch size, its world, and its places in the data dimension, None where there is more
-    #: than data parallelism and they are not told.
-    parts: dict[str, tuple[int | None, int, list[int] | None]] = {}
+    #: By part of the job: whose batches its steps are made of.
+    parts: dict[str, DataPart] = {}
 
     @property
     def total_j(self) -> float | None:
@@ -91,15 +91,7 @@ class JobEnergy(msgspec.Struct):
     @property
     def samples_a_step(self) -> int | None:
         """Samples of all ranks together, of the batches that their loaders make; None where it is not known."""
-        batches = {batch for batch, _, _ in self.parts.values() if batch}
-        if len(batches) != 1:
-            return None
-        replicas = max(world for _, world, _ in self.parts.values())
-        places = [dp for _, _, dp in self.parts.values()]
-        if any(place is None for place in places):
-            return None
-        split = {place for dp in places for place in dp or ()}
-        return batches.pop() * (len(split) or replicas)
+        return samples_a_step(self.parts.values())
 
     def add_gpu(self, start_s: float, length_s: float, joules: float, words: tuple[str, str]) -> None:
         """Joules of a GPU in the window from ``start_s`` on; ``words``: what tells them, and how it was shared."""
@@ -139,10 +131,7 @@ class JobEnergy(msgspec.Struct):
         """What a node says of its part."""
         if event.teller not in self.parts and len(self.parts) >= _MOST_PARTS:
             return
-        split = any(place.tp or place.pp for place in event.places)
-        known = all(place.dp is not None for place in event.places)
-        dp = sorted({place.dp for place in event.places if place.dp is not None}) if known else []
-        self.parts[event.teller] = (event.batch_size, max(event.world_size, 1), None if split and not known else dp)
+        self.parts[event.teller] = data_part(event)
 
     def known(self) -> Joined:
         """Windows that are settled, and those of which all nodes should have told: all but the newest."""

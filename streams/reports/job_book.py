@@ -14,6 +14,7 @@ from paceline.events import (
     JobWindow,
     RankWindow,
 )
+from paceline.step_samples import data_part, samples_a_step
 
 from .job_level import JobLevel, chosen, with_ranks
 from .lost_time import lost_time
@@ -105,6 +106,7 @@ class JobBook:
             "backend": first.backend if first else "",
             "labels": dict(first.labels) if first else {},
             "batch_size": sizes[0] if sizes else None,
+            "samples_a_step": samples_a_step([data_part(one) for one in told]),
             "nodes": sorted({one.node for one in told}),
             "devices": len({(one.node, one.device) for one in places if one.device not in ("", "cpu")}),
             "exit_status": max((one.exit_status for one in told if one.exit_status is not None), default=None),

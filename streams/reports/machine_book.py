@@ -62,19 +62,21 @@ class MachineBook:
     """All devices and hosts of a source."""
 
     def __init__(self) -> None:
-        self._devices: dict[tuple[str, str], dict[float, _Use]] = {}
-        self._hosts: dict[str, dict[float, _Use]] = {}
-        self.left_out: set[tuple[str, str]] = set()
+        #: By cluster, node and device, and by cluster and node: names of nodes are a cluster's own.
+        self._devices: dict[tuple[str, str, str], dict[float, _Use]] = {}
+        self._hosts: dict[tuple[str, str], dict[float, _Use]] = {}
+        self.left_out: set[tuple[str, str, str]] = set()
 
     def update(self, window: DeviceWindow | HostWindow) -> None:
         """Count one window in."""
         if not window.length_s > 0:
             return
         if isinstance(window, HostWindow):
-            if window.node in self._hosts or len(self._hosts) < MOST_DEVICES:
-                self._hosts.setdefault(window.node, {}).setdefault(window.length_s, _Use()).add(window)
+            host = (window.cluster, window.node)
+            if host in self._hosts or len(self._hosts) < MOST_DEVICES:
+                self._hosts.setdefault(host, {}).setdefault(window.length_s, _Use()).add(window)
             return
-        key = (window.node, window.device)
+        key = (window.cluster, window.node, window.device)
         if key not in self._devices and len(self._devices) >= MOST_DEVICES:
             if len(self.left_out) < MOST_DEVICES:
                 self.left_out.add(key)
@@ -83,11 +85,13 @@ class MachineBook:
 
     def devices(self) -> list[DeviceUse]:
         """Every device, by node and name."""
-        return [_device(node, name, _chosen(uses)) for (node, name), uses in sorted(self._devices.items())]
+        order = sorted(self._devices.items(), key=lambda item: (*item[0][1:], item[0][0]))
+        return [_device(node, name, _chosen(uses)) for (_, node, name), uses in order]
 
     def hosts(self) -> list[HostUse]:
         """Every host, by name."""
-        return [_host(node, _chosen(uses)) for node, uses in sorted(self._hosts.items())]
+        order = sorted(self._hosts.items(), key=lambda item: (item[0][1], item[0][0]))
+        return [_host(node, _chosen(uses)) for (_, node), uses in order]
 
 
 def _chosen(uses: dict[float, _Use]) -> _Use:

@@ -34,7 +34,7 @@ def cluster_document(report: ClusterReport) -> Document:
             *_jobs(report),
             *_next(report.next),
             *forecast_sections(report.scores),
-            Heading("What this rests on, and what was not measured"),
+            Heading("Data used, and what was not measured"),
             Bullets(tuple(_rests(report))),
         ),
     )
@@ -50,7 +50,7 @@ def _opening(report: ClusterReport) -> list[Block]:
         text = f"Most of it to {loss_words(first)}: {hours(first.device_hours)} in {found}."
         blocks.append(Notice(f"{hours(report.lost_hours)} device-hours were lost{part}", text, "slow"))
     elif report.jobs:
-        blocks.append(Notice("No job was found to be held back", f"{many(len(report.jobs), 'job')} watched.", "good"))
+        blocks.append(Notice("No job was slowed down", f"{many(len(report.jobs), 'job')} watched.", "good"))
     else:
         blocks.append(Notice("No job reported", "", "caution"))
     tiles = [Tile("devices sampled", count(report.devices)), Tile("jobs", count(len(report.jobs)))]
@@ -112,7 +112,8 @@ def _nodes(report: ClusterReport) -> list[Block]:
     head = ("node", "device-hours lost to it", "findings", "found as", "throttled", "idle")
     blocks: list[Block] = [Heading("Worst nodes"), Table(head, rows, right=(1, 2, 4, 5))]
     if len(report.nodes) > _MOST_NODES:
-        blocks.append(Paragraph(f"{len(report.nodes) - _MOST_NODES} more were named or throttled.", quiet=True))
+        more = f"{len(report.nodes) - _MOST_NODES:,} more were named or throttled, and are not listed."
+        blocks.append(Paragraph(more, quiet=True))
     return blocks
 
 
@@ -158,7 +159,8 @@ def _jobs(report: ClusterReport) -> list[Block]:
     head = ("job", "ranks", "watched", "device-hours", "lost", "share", "most of it to")
     blocks: list[Block] = [Heading("Jobs, those that lost most first"), Table(head, rows, right=(1, 2, 3, 4, 5))]
     if len(report.jobs) > _MOST_JOBS:
-        blocks.append(Paragraph(f"{len(report.jobs) - _MOST_JOBS} more lost no more than these.", quiet=True))
+        more = f"{len(report.jobs) - _MOST_JOBS:,} more, which lost no more than these, are not listed."
+        blocks.append(Paragraph(more, quiet=True))
     return blocks
 
 
@@ -178,7 +180,7 @@ def _next(forecasts: list[NextForecast]) -> list[Block]:
             Picture(pictures.lines(curves, labels, one.unit), caption),
             Paragraph(f"On average {mean}, {span}."),
         ]
-    return [Heading("What is to come"), *blocks] if blocks else []
+    return [Heading("Forecasts"), *blocks] if blocks else []
 
 
 def _rests(report: ClusterReport) -> list[str]:
@@ -189,5 +191,5 @@ def _rests(report: ClusterReport) -> list[str]:
     if not report.next:
         items.append("No forecast of the cluster: start paceline forecaster.")
     if report.jobs_left_out:
-        items.append(f"{count(report.jobs_left_out)} events of further jobs are beyond what a report holds.")
+        items.append(f"{count(report.jobs_left_out)} events of further jobs are left out: a report has limits.")
     return items + report.notes

@@ -105,7 +105,7 @@ def _verdict(job: JobReport) -> Notice:
             "caution",
         )
     return Notice(
-        "Nothing held it back",
+        "Nothing slowed it down",
         f"{many(job.heard.ranks_heard, 'rank')} compared over {many(job.steps, 'step')}.",
         "good",
     )
@@ -117,10 +117,9 @@ def _tiles(job: JobReport) -> list[Tile]:
         tiles.append(
             Tile("median step", seconds(job.step_median_s), f"95 of 100 take less than {seconds(job.step_p95_s)}")
         )
-    if job.steps and job.elapsed_s and job.batch_size:
-        ranks = max(job.heard.ranks_heard, 1)
-        rate = job.steps * job.batch_size * ranks / job.elapsed_s
-        tiles.append(Tile("samples", f"{rate:,.0f}/s", "batch size of a loader x ranks reporting"))
+    if job.steps and job.elapsed_s and job.samples_a_step:
+        rate = job.steps * job.samples_a_step / job.elapsed_s
+        tiles.append(Tile("samples", f"{rate:,.0f}/s", f"{count(job.samples_a_step)} a step"))
     if job.steps:
         part = job.lost_s / job.elapsed_s if job.elapsed_s else 0.0
         tone = "slow" if part >= _LITTLE else "good"
@@ -160,7 +159,7 @@ def _lost(job: JobReport) -> list[Block]:
     head = ("cause", "found as", "findings", "lost", "device-hours", "share of the time")
     return [
         Heading("Time lost by cause", 3),
-        Picture(pictures.bars(bars), "Time that the job would have saved, had the cause not been there."),
+        Picture(pictures.bars(bars), "Time that the job would have saved without this cause."),
         Table(head, rows, right=(2, 3, 4, 5)),
         Paragraph(
             "Where findings overlap the largest counts at each step, so causes add up. Suspicions cost nothing here.",
@@ -194,7 +193,7 @@ def _course(job: JobReport) -> list[Block]:
         Heading("The step over time", 3),
         Picture(
             pictures.step_times(course),
-            f"Blue: the median step; amber: what 95 of 100 steps stay below. What leaves the top is longer. {column}",
+            f"Blue: the median step; amber: 95 of 100 steps take less. Steps above the axis are cut off. {column}",
             step_lines(course),
         ),
     ]
@@ -236,7 +235,7 @@ def _phases(job: JobReport) -> list[Block]:
         Heading("Where a step's time goes", 3),
         Picture(
             pictures.bars(bars, legend),
-            "The median rank beside the one that works longest. A rank that waits little is the one waited for.",
+            "The median rank beside the one that works longest. The rank that waits least is the one others wait for.",
         ),
         Table(head, rows, right=tuple(range(1, len(head)))),
         *inside,

@@ -29,7 +29,7 @@ def report_document(report: Report, tariff: Tariff | None = None) -> Document:
     blocks += machine_sections(report, tariff or Tariff())
     blocks += forecast_sections(report.forecasts)
     blocks += suggestion_sections(report.suggestions)
-    blocks += [Heading("What this rests on, and what was not measured"), Bullets(tuple(_coverage(report)))]
+    blocks += [Heading("Data used, and what was not measured"), Bullets(tuple(_coverage(report)))]
     return Document(report.title, _subtitle(report), tuple(blocks))
 
 
@@ -70,7 +70,8 @@ def _coverage(report: Report) -> list[str]:
     unsampled = sorted({node for job in report.jobs for node in job.nodes} - sampled)
     if not report.devices:
         items.append(
-            "No GPU was sampled (paceline collect does): use, memory, power, heat and throttling are not known."
+            "No GPU was sampled, so use, memory, power, temperature and throttling are not known: paceline collect "
+            "on the nodes samples them."
         )
     elif unsampled:
         items.append(f"No GPU of {many(len(unsampled), 'node')} was sampled: {_some(unsampled)}.")
@@ -79,13 +80,14 @@ def _coverage(report: Report) -> list[str]:
     if not any(one.energy_j is not None for one in report.devices):
         items.append("Energy was not measured, so this report has neither energy nor its cost.")
     if not report.forecasts:
-        items.append("No forecast could be compared with what came.")
+        items.append("There was no forecast to compare with what was measured.")
     items += [
         f"{node.node}: {what} is not measured: {why}"
         for node in report.nodes_described[:20]
         for what, why in sorted(node.not_measured.items())[:4]
     ]
-    items += [f"Beyond what a report holds: {number} {what}." for what, number in sorted(report.left_out.items())]
+    left_out = sorted(report.left_out.items())
+    items += [f"Left out, for a report has limits: {number:,} {what}." for what, number in left_out]
     return items
 
 

@@ -60,6 +60,10 @@ def steps(minute=0, count=100, wait=0.25, job="a", attempt=0):
     )
 
 
+#: Places of two ranks that share their data.
+PAIR = {"dp": [0, 0], "tp": [0, 1], "pp": [0, 0]}
+
+
 def described(job="a", node="node-0", ranks=2, batch_size=4, world_size=8, ended_s=None, **places):
     made = [
         RankPlace(
@@ -189,8 +193,11 @@ def test_0_joules_are_measured():
         ([described()], 32),
         ([described(batch_size=None)], None),
         ([described(), described(node="node-1", batch_size=8)], None),
-        ([described(dp=[0, 1], tp=[0, 0], pp=[0, 0])], 8),
-        ([described(dp=[0, 0], tp=[0, 1], pp=[0, 0]), described(node="node-1", dp=[1, 1], tp=[0, 1], pp=[0, 0])], 8),
+        ([described(world_size=2, dp=[0, 1], tp=[0, 0], pp=[0, 0])], 8),
+        ([described(world_size=4, **PAIR), described(node="node-1", world_size=4, **(PAIR | {"dp": [1, 1]}))], 8),
+        # Half of the ranks have not reported their places, or have none to report.
+        ([described(world_size=4, **PAIR)], None),
+        ([described(world_size=4, dp=[0, 1]), described(node="node-1", world_size=4)], None),
         ([described(tp=[0, 1])], None),
         ([], None),
     ],

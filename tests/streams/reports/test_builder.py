@@ -3,7 +3,9 @@
 import msgspec
 import pytest
 
-from paceline.events import Cost, JobProfile
+from paceline.events import Cost, JobProfile, RankPlace
+from streams.reports.documents.document import Tiles
+from streams.reports.documents.job_sections import job_sections
 from tests.derived_events import described, finding, job_window, rank_window, suggestion
 
 
@@ -20,6 +22,31 @@ def test_a_slow_rank_is_the_worst_and_its_phases_say_why(report_of, make_windows
     forward = next(one for one in job.phases if one.name == "forward")
     assert (round(forward.median_s, 3), round(forward.worst_s, 3)) == (0.15, 0.375)
     assert job.step_median_s == pytest.approx(0.5, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("changes", "samples"),
+    [
+        ({}, "32/s"),
+        ({"tp": [0, 1, 0, 1], "dp": [0, 0, 1, 1]}, "16/s"),
+        ({"pp": [0, 1, 2, 3], "dp": [0, 0, 0, 0]}, "8/s"),
+        ({"tp": [0, 1, 0, 1]}, None),
+        ({"batch_size": None}, None),
+    ],
+)
+def test_a_batch_counts_once_for_the_ranks_that_share_it(report_of, make_windows, changes, samples):
+    """Four ranks of a tensor- or pipeline-parallel job do not read four batches; unknown is no number."""
+    places = [
+        {"rank": rank, "local_rank": rank, "node": "node-1", "device": "", "pid": rank}
+        | {name: values[rank] for name, values in changes.items() if name != "batch_size"}
+        for rank in range(4)
+    ]
+    one = described(
+        world_size=4, batch_size=changes.get("batch_size", 4), places=[RankPlace(**held) for held in places]
+    )
+    report = report_of(one, *make_windows(30))
+    tiles = [tile for block in job_sections(report.jobs[0]) if isinstance(block, Tiles) for tile in block.tiles]
+    assert next((tile.value for tile in tiles if tile.label == "samples"), None) == samples
 
 
 def test_windows_told_twice_count_once(report_of, make_windows):
