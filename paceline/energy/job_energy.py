@@ -34,7 +34,8 @@ class Joined(msgspec.Struct):
 class _Open(msgspec.Struct):
     gpu_j: float | None = None
     steps: int | None = None
-    wait_ratio: float | None = None
+    waited_steps: float = 0.0
+    told_steps: int = 0
 
 
 class JobEnergy(msgspec.Struct):
@@ -53,6 +54,8 @@ class JobEnergy(msgspec.Struct):
     #: The windows that are settled.
     joined: Joined = msgspec.field(default_factory=Joined)
     open: dict[float, _Open] = {}
+    #: Joules and steps of so many seconds are joined, from a multiple of it on; 0: of each window.
+    joined_s: float = 0.0
     #: The newest start of a window of steps by attempt; windows that come again count once.
     counted_s: dict[int, float] = {}
     #: By part of the job: whose batches its steps are made of.
@@ -125,7 +128,8 @@ class JobEnergy(msgspec.Struct):
         if held is not None:
             held.steps = (held.steps or 0) + max(window.steps, 0)
             if window.wait_ratio is not None:
-                held.wait_ratio = min(max(window.wait_ratio, 0.0), 1.0)
+                held.waited_steps += min(max(window.wait_ratio, 0.0), 1.0) * max(window.steps, 0)
+                held.told_steps += max(window.steps, 0)
 
     def describe(self, event: JobDescribed) -> None:
         """What a node says of its part."""
@@ -151,6 +155,7 @@ class JobEnergy(msgspec.Struct):
 
     def _at(self, start_s: float) -> _Open | None:
         """What is open of the window from ``start_s`` on; None of one that is settled."""
+        start_s = start_s // self.joined_s * self.joined_s if self.joined_s else start_s
         held = self.open.get(start_s)
         if held is None:
             if len(self.open) >= OPEN and start_s < min(self.open):
@@ -170,9 +175,9 @@ def _join(joined: Joined, one: _Open) -> None:
         return
     joined.gpu_j += one.gpu_j
     joined.steps += one.steps
-    if one.wait_ratio is not None:
+    if one.told_steps:
         joined.told_j += one.gpu_j
-        joined.waiting_j += one.gpu_j * one.wait_ratio
+        joined.waiting_j += one.gpu_j * one.waited_steps / one.told_steps
 
 
 def _note(words: list[str], word: str) -> None:

@@ -14,7 +14,7 @@ from .document import Block, Bullets, Document, Heading, Notice, Paragraph, Pict
 from .finding_words import cause_words, kind_words, loss_words
 from .job_sections import name
 from .pictures import Bar
-from .quantities import clock, count, hours, moment, seconds, share
+from .quantities import clock, count, hours, left_out_lines, moment, seconds, share
 
 _MOST_NODES, _MOST_JOBS, _MOST_NEXT, _MOST_DAYS = 20, 40, 6, 62
 _DAY_S = 86_400.0
@@ -190,6 +190,4 @@ def _rests(report: ClusterReport) -> list[str]:
         items = ["No device was sampled, so hours used and idle are not known: paceline collect samples them."]
     if not report.next:
         items.append("No forecast of the cluster: start paceline forecaster.")
-    if report.jobs_left_out:
-        items.append(f"{count(report.jobs_left_out)} events of further jobs are left out: a report has limits.")
-    return items + report.notes
+    return items + left_out_lines(report.left_out) + report.notes

@@ -3,6 +3,7 @@
 Rule of this file: pure; None is said as what it is, not measured.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 UNKNOWN = "\N{EN DASH}"
@@ -100,3 +101,12 @@ def clock(time_s: float, length_s: float) -> str:
     if length_s > 3 * 86400:
         return f"{when:%d %b}"
     return f"{when:%d %b %H:%M}" if length_s > 86400 else f"{when:%H:%M:%S}" if length_s < 600 else f"{when:%H:%M}"
+
+
+def left_out_lines(left_out: Mapping[str, int]) -> list[str]:
+    """What is beyond a report's limits, a line each.
+
+    >>> left_out_lines({"suggestions": 3, "devices": 1200})
+    ['Left out, for a report has limits: 1,200 devices.', 'Left out, for a report has limits: 3 suggestions.']
+    """
+    return [f"Left out, for a report has limits: {number:,} {what}." for what, number in sorted(left_out.items())]

@@ -12,7 +12,7 @@ from .advice_sections import forecast_sections, suggestion_sections
 from .document import Block, Bullets, Document, Heading, Paragraph, Table
 from .job_sections import job_sections, name
 from .machine_sections import machine_sections
-from .quantities import hours, moment, seconds, share
+from .quantities import hours, left_out_lines, moment, seconds, share
 
 _MOST_LISTED = 200
 
@@ -86,9 +86,7 @@ def _coverage(report: Report) -> list[str]:
         for node in report.nodes_described[:20]
         for what, why in sorted(node.not_measured.items())[:4]
     ]
-    left_out = sorted(report.left_out.items())
-    items += [f"Left out, for a report has limits: {number:,} {what}." for what, number in left_out]
-    return items
+    return items + left_out_lines(report.left_out)
 
 
 def _some(names: list[str]) -> str:
