@@ -87,7 +87,8 @@ class JobLevel:
         self.p95s.add(window.step_p95_s, steps)
         self.owns.add(window.own_median_s, steps)
         if window.wait_ratio is not None:
-            self.waited = [self.waited[0] + window.wait_ratio * steps, self.waited[1] + steps]
+            spent_s = window.step_median_s * steps
+            self.waited = [self.waited[0] + window.wait_ratio * spent_s, self.waited[1] + spent_s]
         for name, spent_s in window.phase_median_s.items():
             if name in _PLACE:
                 self.phase_s[name] = self.phase_s.get(name, 0.0) + spent_s * steps

@@ -14,7 +14,7 @@ from .document import Block, Bullets, Document, Heading, Notice, Paragraph, Pict
 from .finding_words import cause_words, kind_words, loss_words
 from .job_sections import name
 from .pictures import Bar
-from .quantities import clock, count, hours, left_out_lines, moment, seconds, share
+from .quantities import clock, count, hours, left_out_lines, moment, period, seconds, share
 
 _MOST_NODES, _MOST_JOBS, _MOST_NEXT, _MOST_DAYS = 20, 40, 6, 62
 _DAY_S = 86_400.0
@@ -25,7 +25,7 @@ def cluster_document(report: ClusterReport) -> Document:
     title = f"Report of cluster {report.cluster}" if report.cluster else "Report of all clusters"
     return Document(
         title,
-        f"{moment(report.from_s)} to {moment(report.to_s)}",
+        f"{period(report.from_s, report.to_s)}",
         (
             *_opening(report),
             *_lost(report),

@@ -12,7 +12,7 @@ from .charsets import episode_lines, rank_lines, step_lines
 from .document import Block, Bullets, Heading, Notice, Paragraph, Picture, Table, Tile, Tiles
 from .finding_words import MOST_LANES, MOST_ROWS, cause_words, findings_table, kind_words, lanes, loss_words
 from .pictures import Bar
-from .quantities import count, hours, moment, seconds, share
+from .quantities import count, hours, period, seconds, share
 from .style import PHASES
 
 _OVERLAYS = {
@@ -64,7 +64,7 @@ def described(job: JobReport) -> str:
         sure = f" ({share(job.kind_probability)} sure)" if job.kind_probability is not None else ""
         text += f". Kind of job: {kind_words(job.kind)}{sure}"
     if job.from_s is not None:
-        text += f". Watched from {moment(job.from_s)} to {moment(job.to_s)}, {seconds(job.elapsed_s)}"
+        text += f". Watched from {period(job.from_s, job.to_s)}, {seconds(job.elapsed_s)}"
     if job.exit_status is not None:
         text += f". It ended with exit status {job.exit_status}"
     return text + "."
@@ -235,7 +235,8 @@ def _phases(job: JobReport) -> list[Block]:
         Heading("Where a step's time goes", 3),
         Picture(
             pictures.bars(bars, legend),
-            "The median rank beside the one that works longest. The rank that waits least is the one others wait for.",
+            "The median rank beside the one that works longest. The rank that waits least is the one others wait for. "
+            "Means over all steps, the first ones included.",
         ),
         Table(head, rows, right=tuple(range(1, len(head)))),
         *inside,

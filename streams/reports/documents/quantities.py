@@ -95,6 +95,21 @@ def moment(time_s: float | None) -> str:
     return f"{datetime.fromtimestamp(min(max(time_s, 0.0), 253_402_300_799.0), UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+def period(from_s: float | None, to_s: float | None) -> str:
+    """From when to when, in UTC; the date once where it is the same.
+
+    >>> period(1_700_000_000.0, 1_700_000_060.0)
+    '2023-11-14 22:13:20 to 22:14:20 UTC'
+    >>> period(1_700_000_000.0, 1_700_010_000.0)
+    '2023-11-14 22:13:20 UTC to 2023-11-15 01:00:00 UTC'
+    """
+    first, last = moment(from_s), moment(to_s)
+    day, _, time = last.partition(" ")
+    if time and first.startswith(f"{day} "):
+        return f"{first.removesuffix(' UTC')} to {time}"
+    return f"{first} to {last}"
+
+
 def clock(time_s: float, length_s: float) -> str:
     """When, as short as a picture of ``length_s`` seconds asks for."""
     when = datetime.fromtimestamp(min(max(time_s, 0.0), 253_402_300_799.0), UTC)

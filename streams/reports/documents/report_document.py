@@ -12,7 +12,7 @@ from .advice_sections import forecast_sections, suggestion_sections
 from .document import Block, Bullets, Document, Heading, Paragraph, Table
 from .job_sections import job_sections, name
 from .machine_sections import machine_sections
-from .quantities import hours, left_out_lines, moment, seconds, share
+from .quantities import hours, left_out_lines, period, seconds, share
 
 _MOST_LISTED = 200
 
@@ -37,7 +37,7 @@ def _subtitle(report: Report) -> str:
     starts = [job.from_s for job in report.jobs if job.from_s is not None]
     ends = [job.to_s for job in report.jobs if job.to_s is not None]
     jobs = many(len(report.jobs), "job")
-    return f"{jobs}, {moment(min(starts))} to {moment(max(ends))}" if starts and ends else jobs
+    return f"{jobs}, {period(min(starts), max(ends))}" if starts and ends else jobs
 
 
 def _overview(jobs: list[JobReport]) -> list[Block]:
@@ -69,10 +69,9 @@ def _coverage(report: Report) -> list[str]:
     sampled = {one.node for one in report.devices}
     unsampled = sorted({node for job in report.jobs for node in job.nodes} - sampled)
     if not report.devices:
-        items.append(
-            "No GPU was sampled, so use, memory, power, temperature and throttling are not known: paceline collect "
-            "on the nodes samples them."
-        )
+        items.append("No GPU was sampled, so use, memory, power, temperature and throttling are not known.")
+        if not report.nodes_described:
+            items.append("paceline collect, run on the nodes, samples GPUs and hosts.")
     elif unsampled:
         items.append(f"No GPU of {many(len(unsampled), 'node')} was sampled: {_some(unsampled)}.")
     if not report.hosts:
@@ -82,7 +81,7 @@ def _coverage(report: Report) -> list[str]:
     if not report.forecasts:
         items.append("There was no forecast to compare with what was measured.")
     items += [
-        f"{node.node}: {what} is not measured: {why}"
+        f"{node.node}: not measured: {what} ({why})"
         for node in report.nodes_described[:20]
         for what, why in sorted(node.not_measured.items())[:4]
     ]

@@ -228,3 +228,12 @@ def test_what_is_beyond_the_limits_is_in_the_report(report_of, monkeypatch):
     assert report.left_out == {"findings of jobs": 3, "devices": 2}
     text = as_text(report_document(report, Tariff()))
     assert "Left out, for a report has limits: 2 devices." in text
+
+
+def test_waiting_is_a_share_of_time_not_of_steps(report_of):
+    """One step of 9 s that nobody waited in, and one of 1 s that was all waiting."""
+    windows = [
+        job_window(start_s=10.0 * at, steps=1, step_median_s=s, wait_ratio=w)
+        for at, s, w in ((0, 9.0, 0.0), (1, 1.0, 1.0))
+    ]
+    assert report_of(*windows).jobs[0].wait_ratio == pytest.approx(0.1)
