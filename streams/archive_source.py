@@ -29,6 +29,7 @@ from paceline.history.tables import (
 )
 from paceline.history.views import Scope
 from paceline.timed_event import TimedEvent
+from paceline.words import many
 
 from .report_source import SourceError
 
@@ -72,9 +73,10 @@ class ArchiveSource:
             raise SourceError(str(error)) from error
         if not told:
             what = f"a job {self.job!r}" if self.job else f"cluster {self.cluster!r} in that time" * bool(self.cluster)
-            raise SourceError(f"the archive at {self.path} tells nothing of {what or 'that time'}")
+            raise SourceError(f"the archive at {self.path} holds nothing of {what or 'that time'}")
         if history.manifest.gap_count:
-            self.notes.append(f"{history.manifest.gap_count} times messages were gone before the archive read them")
+            gaps = many(history.manifest.gap_count, "gap")
+            self.notes.append(f"the archive has {gaps}: messages that were deleted before they were read")
 
     def _of_job(self, history: History) -> Iterator[TimedEvent]:
         span = self._span(history)

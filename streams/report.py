@@ -99,7 +99,7 @@ def _content(args: argparse.Namespace) -> bytes:
     source = opened(args.source, args.archive, args.most_unpacked)
     report = built(source.events(), title=args.title, job=args.job, notes=source.notes)
     if args.job is not None and not report.jobs:
-        raise SourceError(f"{args.source} tells nothing of a job {args.job!r}; paceline report without --job lists all")
+        raise SourceError(f"{args.source} holds nothing of a job {args.job!r}; paceline report without --job lists all")
     return encoded(report_document(report, tariff(os.environ)), format_of(args.format, args.output))
 
 
@@ -113,7 +113,7 @@ def _of_cluster(args: argparse.Namespace) -> ClusterReport:
     report = builder.report(source.notes)
     if not (report.devices or report.jobs):
         which = "any cluster" if args.cluster is None else f"a cluster {args.cluster!r}"
-        raise SourceError(f"{args.source} tells nothing of {which} in that time")
+        raise SourceError(f"{args.source} holds nothing of {which} in that time")
     return report
 
 

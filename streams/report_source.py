@@ -27,6 +27,7 @@ from paceline.events import (
 from paceline.timed_event import TimedEvent
 from paceline.topics import Topic
 from paceline.unpacking import GIB, MOST_STREAMED_GIB
+from paceline.words import many
 
 from .analyze import Analysis
 
@@ -103,7 +104,7 @@ class Source:
             told = True
             yield TimedEvent(time_s, topic, event)
         if self._analysis.bad:
-            self.notes.append(f"{self._analysis.bad} lines of the recording could not be read")
+            self.notes.append(f"{many(self._analysis.bad, 'line')} of the recording could not be read")
         if not told:
             raise SourceError(f"{self.path} holds nothing to report: no timings, samples, windows or findings")
 
@@ -134,13 +135,14 @@ class Source:
             return
         state = manifest.state
         if state.missing:
-            self.notes.append(f"{state.missing} numbered messages never reached the session")
+            self.notes.append(f"{many(state.missing, 'numbered message')} did not reach the session")
         if state.state not in ("stopped",):
             self.notes.append(f"the session is {state.state}: it may go on, or end early")
         for name in state.silent[:8]:
-            self.notes.append(f"{name} had fallen silent when the session was last written")
+            self.notes.append(f"{name} was no longer sending when the session was last written")
         if manifest.gaps:
-            self.notes.append(f"the session has {len(manifest.gaps)} stretches that were gone before they were read")
+            gaps = many(len(manifest.gaps), "gap")
+            self.notes.append(f"the session has {gaps}: messages that were deleted before they were read")
 
     def _of(self, item: recording.Line | recording.Bad) -> Iterator[tuple[Topic, Event]]:
         if isinstance(item, recording.Line):

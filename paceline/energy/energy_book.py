@@ -1,16 +1,19 @@
 """Whose the joules are: from the windows of devices and hosts to an account a job, and one a node for what is nobody's.
 
-Rule of this file: sums, and bounded; one length of windows counts, each window once. A host's joules are shared by the
+Rule of this file: sums, and bounded; one length of windows counts (or that and all longer, which an archive has in
+place of it), each window once. A host's joules are shared by the
 jobs there: by how many of its GPUs each had in that window, or, of a host where no job has a GPU, by the ranks that
 described themselves. It waits for its devices' next window, two of its own at most, for each tells its own. What it
 assumes: the windows of one device come in order, but for repetitions; one that is older than the newest is one.
 """
 
 from collections import OrderedDict
+from collections.abc import Hashable
 
 import msgspec
 
 from paceline.events import DeviceWindow, Event, HostWindow, JobDescribed, JobWindow, Seconds
+from paceline.repeats import Repeats
 
 from .job_energy import JobEnergy
 
@@ -18,6 +21,8 @@ from .job_energy import JobEnergy
 MOST_JOBS, MOST_NODES, MOST_DEVICES = 1000, 16_384, 256
 #: Windows whose holders of GPUs are remembered, and parts of jobs that are known to be on one node.
 _MOST_OPEN, _MOST_PARTS_HERE = 4, 256
+#: Five minutes: the longest windows.
+_LONGEST_S = 300.0
 Key = tuple[str, str]
 
 
@@ -38,19 +43,18 @@ class NodeEnergy(msgspec.Struct):
     gap_j: float = 0.0
     newest_device_s: float = float("-inf")
     newest_host_s: float = float("-inf")
-    counted_s: dict[str, float] = {}
+    counted: dict[str, Repeats] = {}
     #: GPUs by job, and the host's joules, by the start of a window.
     holders: dict[float, dict[str, float]] = {}
     hosts: dict[float, tuple[float | None, float | None]] = {}
     present: dict[str, _Present] = {}
 
-    def is_new(self, name: str, start_s: float) -> bool:
-        """Whether this window of device ``name``, "" for the host, was not counted before."""
-        if start_s <= self.counted_s.get(name, float("-inf")):
+    def is_new(self, name: str, start_s: float, which: Hashable) -> bool:
+        """Whether this window of device ``name``, "" for the host, was not counted before; ``which`` of its start."""
+        if name not in self.counted and len(self.counted) >= MOST_DEVICES:
             return False
-        if name not in self.counted_s and len(self.counted_s) >= MOST_DEVICES:
+        if not self.counted.setdefault(name, Repeats()).is_new(start_s, which):
             return False
-        self.counted_s[name] = start_s
         if name:
             self.newest_device_s = max(self.newest_device_s, start_s)
         else:
@@ -71,10 +75,13 @@ class NodeEnergy(msgspec.Struct):
 
 
 class EnergyBook:
-    """The accounts of jobs, ``most_jobs`` of them, and nodes, of windows of ``length_s``."""
+    """The accounts of jobs, ``most_jobs`` of them, and nodes, of windows of ``length_s``, or those and ``longer`` ones.
 
-    def __init__(self, length_s: Seconds = 60.0, most_jobs: int = MOST_JOBS) -> None:
-        self.length_s, self.most_jobs = length_s, most_jobs
+    Longer ones are an archive's: of five minutes or less of them, from the start of the five minutes on.
+    """
+
+    def __init__(self, length_s: Seconds = 60.0, most_jobs: int = MOST_JOBS, *, longer: bool = False) -> None:
+        self.length_s, self.most_jobs, self._longer = length_s, most_jobs, longer
         self.jobs: OrderedDict[Key, JobEnergy] = OrderedDict()
         self.nodes: OrderedDict[Key, NodeEnergy] = OrderedDict()
 
@@ -82,12 +89,15 @@ class EnergyBook:
         """Take in one event; those that tell nothing of energy change nothing."""
         if isinstance(event, JobDescribed):
             self._describe(event)
-        elif isinstance(event, JobWindow) and event.length_s == self.length_s:
+        elif isinstance(event, JobWindow) and self._counts(event):
             self._job(event.cluster, event.job).add_steps(event)
-        elif isinstance(event, DeviceWindow) and event.length_s == self.length_s:
+        elif isinstance(event, DeviceWindow) and self._counts(event):
             self._device(event)
-        elif isinstance(event, HostWindow) and event.length_s == self.length_s:
+        elif isinstance(event, HostWindow) and self._counts(event):
             self._host(event)
+
+    def _counts(self, event: JobWindow | DeviceWindow | HostWindow) -> bool:
+        return event.length_s == self.length_s or (self._longer and event.length_s > self.length_s)
 
     def of(self, cluster: str, job: str) -> JobEnergy | None:
         """A job's account; None where nothing is known of its energy."""
@@ -103,7 +113,7 @@ class EnergyBook:
 
     def _device(self, event: DeviceWindow) -> None:
         node = self._node(event.cluster, event.node)
-        if not node.is_new(event.device, event.start_s):
+        if not node.is_new(event.device, event.start_s, (event.length_s, event.job)):
             return
         if event.energy_gap_j is not msgspec.UNSET:
             node.gap_j += max(event.energy_gap_j, 0.0)
@@ -124,7 +134,7 @@ class EnergyBook:
 
     def _host(self, event: HostWindow) -> None:
         node = self._node(event.cluster, event.node)
-        if not node.is_new("", event.start_s):
+        if not node.is_new("", event.start_s, event.length_s):
             return
         told = [None if one is msgspec.UNSET else max(one, 0.0) for one in (event.cpu_energy_j, event.dram_energy_j)]
         if told != [None, None]:
@@ -156,7 +166,7 @@ class EnergyBook:
         present[who] = _Present(event.job, max(len(event.places), 1), event.started_s, event.ended_s)
 
     def _job(self, cluster: str, job: str) -> JobEnergy:
-        held = self.jobs.pop((cluster, job), None) or JobEnergy()
+        held = self.jobs.pop((cluster, job), None) or JobEnergy(joined_s=_LONGEST_S if self._longer else 0.0)
         self.jobs[cluster, job] = held
         if len(self.jobs) > self.most_jobs:
             self.jobs.popitem(last=False)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from paceline.events import JobDescribed, JobWindow
+from paceline.step_samples import DataPart, data_part, samples_a_step
 
 #: Windows whose joules and steps are waited for.
 OPEN = 8
@@ -33,7 +34,8 @@ class Joined(msgspec.Struct):
 class _Open(msgspec.Struct):
     gpu_j: float | None = None
     steps: int | None = None
-    wait_ratio: float | None = None
+    waited_steps: float = 0.0
+    told_steps: int = 0
 
 
 class JobEnergy(msgspec.Struct):
@@ -52,11 +54,12 @@ class JobEnergy(msgspec.Struct):
     #: The windows that are settled.
     joined: Joined = msgspec.field(default_factory=Joined)
     open: dict[float, _Open] = {}
+    #: Joules and steps of so many seconds are joined, from a multiple of it on; 0: of each window.
+    joined_s: float = 0.0
     #: The newest start of a window of steps by attempt; windows that come again count once.
     counted_s: dict[int, float] = {}
-    #: By part of the job: its batch size, its world, and its places in the data dimension, None where there is more
-    #: than data parallelism and they are not told.
-    parts: dict[str, tuple[int | None, int, list[int] | None]] = {}
+    #: By part of the job: whose batches its steps are made of.
+    parts: dict[str, DataPart] = {}
 
     @property
     def total_j(self) -> float | None:
@@ -91,15 +94,7 @@ class JobEnergy(msgspec.Struct):
     @property
     def samples_a_step(self) -> int | None:
         """Samples of all ranks together, of the batches that their loaders make; None where it is not known."""
-        batches = {batch for batch, _, _ in self.parts.values() if batch}
-        if len(batches) != 1:
-            return None
-        replicas = max(world for _, world, _ in self.parts.values())
-        places = [dp for _, _, dp in self.parts.values()]
-        if any(place is None for place in places):
-            return None
-        split = {place for dp in places for place in dp or ()}
-        return batches.pop() * (len(split) or replicas)
+        return samples_a_step(self.parts.values())
 
     def add_gpu(self, start_s: float, length_s: float, joules: float, words: tuple[str, str]) -> None:
         """Joules of a GPU in the window from ``start_s`` on; ``words``: what tells them, and how it was shared."""
@@ -133,16 +128,14 @@ class JobEnergy(msgspec.Struct):
         if held is not None:
             held.steps = (held.steps or 0) + max(window.steps, 0)
             if window.wait_ratio is not None:
-                held.wait_ratio = min(max(window.wait_ratio, 0.0), 1.0)
+                held.waited_steps += min(max(window.wait_ratio, 0.0), 1.0) * max(window.steps, 0)
+                held.told_steps += max(window.steps, 0)
 
     def describe(self, event: JobDescribed) -> None:
         """What a node says of its part."""
         if event.teller not in self.parts and len(self.parts) >= _MOST_PARTS:
             return
-        split = any(place.tp or place.pp for place in event.places)
-        known = all(place.dp is not None for place in event.places)
-        dp = sorted({place.dp for place in event.places if place.dp is not None}) if known else []
-        self.parts[event.teller] = (event.batch_size, max(event.world_size, 1), None if split and not known else dp)
+        self.parts[event.teller] = data_part(event)
 
     def known(self) -> Joined:
         """Windows that are settled, and those of which all nodes should have told: all but the newest."""
@@ -162,6 +155,7 @@ class JobEnergy(msgspec.Struct):
 
     def _at(self, start_s: float) -> _Open | None:
         """What is open of the window from ``start_s`` on; None of one that is settled."""
+        start_s = start_s // self.joined_s * self.joined_s if self.joined_s else start_s
         held = self.open.get(start_s)
         if held is None:
             if len(self.open) >= OPEN and start_s < min(self.open):
@@ -181,9 +175,9 @@ def _join(joined: Joined, one: _Open) -> None:
         return
     joined.gpu_j += one.gpu_j
     joined.steps += one.steps
-    if one.wait_ratio is not None:
+    if one.told_steps:
         joined.told_j += one.gpu_j
-        joined.waiting_j += one.gpu_j * one.wait_ratio
+        joined.waiting_j += one.gpu_j * one.waited_steps / one.told_steps
 
 
 def _note(words: list[str], word: str) -> None:

@@ -4,7 +4,7 @@ Rule of this file: pure and bounded; it judges nothing, and derives nothing but 
 findings, suggestions, forecasts, profiles) and what describes jobs and nodes, wherever they come from; nothing else.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 
 from paceline.energy.energy_book import EnergyBook
@@ -24,13 +24,11 @@ from paceline.events import (
 )
 
 from .forecast_scores import ForecastScores
-from .job_book import JobBook, episodes
+from .job_book import JobBook, episodes, left_out_of
 from .machine_book import MachineBook
 from .report import JobAccount, JobReport, Report
 
 MOST_JOBS = 1000
-#: The windows that joules are summed of: recordings tell the first two, archives those of a minute and, later, of five.
-ENERGY_S = (10.0, 60.0, 300.0)
 #: Jobs that are told of at length, those that lost most first.
 MOST_TOLD = 24
 MOST_NODES = 20_000
@@ -52,7 +50,8 @@ class ReportBuilder:
         self.suggestions: dict[str, Suggestion] = {}
         self.nodes: dict[str, NodeDescribed] = {}
         self.left_out: dict[str, int] = {}
-        self.energy = [EnergyBook(length_s) for length_s in ENERGY_S]
+        #: Recordings have windows of both lengths, archives those of a minute and, later, of five.
+        self.energy = [EnergyBook(10.0), EnergyBook(60.0, longer=True)]
 
     def update(self, event: Event) -> None:
         """Take in one event."""
@@ -107,7 +106,9 @@ class ReportBuilder:
         """What it all amounts to; ``notes`` say what the source itself knows to be missing."""
         jobs = sorted((book.report() for book in self.jobs.values()), key=_order)
         nodes = {node for one in jobs for node in one.nodes} if self.job is not None else None
-        left_out = self.left_out | ({"jobs shown in one line": len(jobs) - MOST_TOLD} if len(jobs) > MOST_TOLD else {})
+        left_out = Counter(self.left_out) + left_out_of(self.jobs.values()) + Counter(self.machines.left_out)
+        if len(jobs) > MOST_TOLD:
+            left_out["jobs shown in one line"] = len(jobs) - MOST_TOLD
         findings = [one for one in self.node_findings.values() if nodes is None or nodes & set(one.nodes)]
         return Report(
             title=self.title,
@@ -119,7 +120,7 @@ class ReportBuilder:
             suggestions=sorted(self.suggestions.values(), key=lambda one: (one.created_s, one.id)),
             forecasts=self.scores.scores(),
             energies=self._energies(),
-            left_out=left_out,
+            left_out=dict(left_out),
             notes=list(notes),
         )
 

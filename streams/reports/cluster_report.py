@@ -4,15 +4,15 @@ Rule of this file: pure and bounded; the same derived events as a job's report, 
 ``from_s`` is left out; a finding counts on the day on which it began.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 import msgspec
 
 from paceline.events import DeviceWindow, Event, Finding, Forecast, JobDescribed, JobWindow
 
-from .cluster_use import DAY_S, ClusterUse, Use
+from .cluster_use import DAY_S, ClusterUse, Sums, Use
 from .forecast_scores import ForecastScores
-from .job_book import JobBook
+from .job_book import JobBook, left_out_of
 from .lost_time import COUNTED, counted_hours
 from .report import ForecastScore, JobReport, LostTime, NextForecast
 
@@ -52,7 +52,7 @@ class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
     jobs: list[JobReport]
     scores: list[ForecastScore]
     next: list[NextForecast]
-    jobs_left_out: int = 0
+    left_out: dict[str, int] = {}
     notes: list[str] = []
 
     @property
@@ -72,7 +72,7 @@ class ClusterBuilder:
         self.node_findings: dict[str, tuple[Finding, float]] = {}
         self.scores = ForecastScores()
         self.span = (float("inf"), float("-inf"))
-        self.jobs_left_out = 0
+        self.left_out: Counter[str] = Counter()
 
     def update(self, event: Event, time_s: float) -> None:
         """Take in one event that came at ``time_s``; windows have a time of their own."""
@@ -107,13 +107,15 @@ class ClusterBuilder:
         first_s = self.node_findings[finding.id][1] if finding.id in self.node_findings else time_s
         if finding.id in self.node_findings or len(self.node_findings) < MOST_NODE_FINDINGS:
             self.node_findings[finding.id] = (finding, first_s)
+        else:
+            self.left_out["findings of nodes"] += 1
 
     def _of_job(self, event: JobDescribed | JobWindow | Finding) -> None:
         key = (event.cluster, event.job, event.attempt)
         book = self.jobs.get(key)
         if book is None:
             if len(self.jobs) >= MOST_JOBS:
-                self.jobs_left_out += 1
+                self.left_out["events of further jobs"] += 1
                 return
             book = self.jobs[key] = JobBook(*key)
         book.update(event)
@@ -123,20 +125,21 @@ class ClusterBuilder:
         told = sorted(((book, book.report()) for book in self.jobs.values()), key=lambda pair: _order(pair[1]))
         jobs = [report for _, report in told if report.steps or report.episodes]
         hours = {key: value for book, _ in told for key, value in counted_hours(book.findings.values()).items()}
+        use = self.use.sums()
         known = self.span[0] <= self.span[1]
         return ClusterReport(
             cluster=self.cluster or "",
             from_s=self.span[0] if known else None,
             to_s=self.span[1] if known else None,
             devices=self.use.devices,
-            use=self.use.total,
+            use=use.total,
             lost=self._lost(jobs),
-            days=self._days(jobs, hours),
-            nodes=self._nodes(jobs, hours),
+            days=self._days(jobs, hours, use),
+            nodes=self._nodes(jobs, hours, use),
             jobs=jobs,
             scores=self.scores.scores(),
             next=self.scores.next(),
-            jobs_left_out=self.jobs_left_out,
+            left_out=dict(self.left_out + Counter(use.left_out) + left_out_of(book for book, _ in told)),
             notes=list(notes or ()),
         )
 
@@ -153,17 +156,17 @@ class ClusterBuilder:
             )
         return sorted(causes.values(), key=lambda one: (-one.device_hours, one.cause))
 
-    def _days(self, jobs: list[JobReport], hours: dict[str, float]) -> list[Day]:
+    def _days(self, jobs: list[JobReport], hours: dict[str, float], use: Sums) -> list[Day]:
         lost: dict[int, float] = {}
         for episode in (one for job in jobs for one in job.episodes):
             if episode.from_s is not None and episode.finding.id in hours:
                 day = int(episode.from_s // DAY_S)
                 lost[day] = lost.get(day, 0.0) + hours[episode.finding.id]
-        used = self.use.days()
+        used = use.days
         days = sorted(used.keys() | lost.keys())
         return [Day(day * DAY_S, used.get(day, Use()), lost.get(day, 0.0)) for day in days]
 
-    def _nodes(self, jobs: list[JobReport], hours: dict[str, float]) -> list[NodeLine]:
+    def _nodes(self, jobs: list[JobReport], hours: dict[str, float], use: Sums) -> list[NodeLine]:
         """Nodes that were named or throttled, the most expensive first."""
         lost: dict[str, float] = {}
         kinds: dict[str, list[str]] = {}
@@ -175,7 +178,7 @@ class ClusterBuilder:
                 cost = hours.get(finding.id, finding.cost.gpu_hours if finding.first_step < 0 else 0.0)
                 lost[node] = lost.get(node, 0.0) + cost / len(finding.nodes)
                 kinds.setdefault(node, []).append(finding.kind)
-        used, throttled = self.use.nodes(), self.use.throttled()
+        used, throttled = use.nodes, use.throttled
         names = kinds.keys() | {node for node, spent in throttled.items() if spent > 0}
         lines = [
             NodeLine(

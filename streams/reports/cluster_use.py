@@ -1,14 +1,16 @@
 """How much of a cluster's GPUs was used, by day and by node.
 
 Rule of this file: pure and bounded. A GPU is used in a window in which it was busy at least ``IDLE_RATIO`` of the
-time, idle below, and not known where nobody measured it. Windows of a device come with rising starts; others are
-repetitions. Windows of several lengths tell the same hours, so they are kept apart and one length is read.
+time, idle below, and not known where it was not measured. A GPU is one of a cluster, a node and a name.
 """
 
+import copy
 from typing import NamedTuple
 
 from paceline.events import DeviceWindow
 from paceline.gpu.use import IDLE_RATIO
+
+from .stretches import Stretches
 
 DAY_S = 86_400.0
 MOST_DAYS, MOST_NODES, MOST_DEVICES = 400, 20_000, 200_000
@@ -32,31 +34,20 @@ class Use(NamedTuple):
         return Use(*(one + more for one, more in zip(self, other, strict=True)))
 
 
-class _Level:
-    """Windows of one length."""
+class _Part:
+    """Windows of one device within one stretch."""
+
+    __slots__ = ("seconds", "throttled", "use")
 
     def __init__(self) -> None:
-        self.newest_s: dict[str, float] = {}
-        self.days: dict[int, Use] = {}
-        self.nodes: dict[str, Use] = {}
-        self.throttled: dict[str, float] = {}
-        self.total = Use()
+        self.seconds = 0.0
+        self.throttled = 0.0
+        self.use = Use()
 
     def add(self, window: DeviceWindow) -> None:
-        if window.start_s <= self.newest_s.get(window.device, -1.0):
-            return
-        if window.device not in self.newest_s and len(self.newest_s) >= MOST_DEVICES:
-            return
-        self.newest_s[window.device] = window.start_s
-        use = _use(window)
-        self.total = self.total.plus(use)
-        day = int(window.start_s // DAY_S)
-        if day in self.days or len(self.days) < MOST_DAYS:
-            self.days[day] = self.days.get(day, Use()).plus(use)
-        if window.node in self.nodes or len(self.nodes) < MOST_NODES:
-            self.nodes[window.node] = self.nodes.get(window.node, Use()).plus(use)
-            slowed = window.mean.get("throttled_ratio", 0.0) * window.length_s / 3600
-            self.throttled[window.node] = self.throttled.get(window.node, 0.0) + slowed
+        self.seconds += window.length_s
+        self.use = self.use.plus(_use(window))
+        self.throttled += window.mean.get("throttled_ratio", 0.0) * window.length_s / 3600
 
 
 def _use(window: DeviceWindow) -> Use:
@@ -69,43 +60,72 @@ def _use(window: DeviceWindow) -> Use:
     return Use(idle=spent_h, held=spent_h if isinstance(window.job, str) and window.job else 0.0)
 
 
+class Sums:
+    """Device-hours in all, by day (counted from 1 January 1970, UTC) and by node; of a node those throttled, too."""
+
+    def __init__(self) -> None:
+        self.total = Use()
+        self.days: dict[int, Use] = {}
+        self.nodes: dict[str, Use] = {}
+        self.throttled: dict[str, float] = {}
+        self.left_out: dict[str, int] = {}
+
+    def add(self, node: str, start_s: float, part: _Part) -> None:
+        """Add what a device of ``node`` did in the stretch from ``start_s`` on."""
+        self.total = self.total.plus(part.use)
+        day = int(start_s // DAY_S)
+        if day in self.days or len(self.days) < MOST_DAYS:
+            self.days[day] = self.days.get(day, Use()).plus(part.use)
+        else:
+            self._leave_out("five minutes of devices on further days")
+        if node in self.nodes or len(self.nodes) < MOST_NODES:
+            self.nodes[node] = self.nodes.get(node, Use()).plus(part.use)
+            self.throttled[node] = self.throttled.get(node, 0.0) + part.throttled
+        else:
+            self._leave_out("five minutes of devices on further nodes")
+
+    def _leave_out(self, what: str) -> None:
+        self.left_out[what] = self.left_out.get(what, 0) + 1
+
+
 class ClusterUse:
     """All windows of a cluster's devices."""
 
     def __init__(self) -> None:
-        self._levels: dict[float, _Level] = {}
+        self._devices: dict[tuple[str, str, str], Stretches[_Part]] = {}
+        self._past = Sums()
+        self._beyond: set[tuple[str, str, str]] = set()
 
     def update(self, window: DeviceWindow) -> None:
         """Count one window in."""
-        if window.length_s > 0 and (window.length_s in self._levels or len(self._levels) < 8):
-            self._levels.setdefault(window.length_s, _Level()).add(window)
-
-    def _chosen(self) -> _Level:
-        """The longest windows that tell nearly all hours."""
-        if not self._levels:
-            return _Level()
-        most = max(level.total.total for level in self._levels.values())
-        full = [(length, one) for length, one in self._levels.items() if one.total.total >= 0.9 * most]
-        return max(full, key=lambda item: item[0])[1]
-
-    @property
-    def total(self) -> Use:
-        """Of all devices."""
-        return self._chosen().total
+        if not window.length_s > 0:
+            return
+        key = (window.cluster, window.node, window.device)
+        if key not in self._devices and len(self._devices) >= MOST_DEVICES:
+            if len(self._beyond) < MOST_DEVICES:
+                self._beyond.add(key)
+            return
+        stretches = self._devices.get(key)
+        if stretches is None:
+            stretches = self._devices[key] = Stretches(_Part)
+        for start_s, past in stretches.past(window.start_s):
+            self._past.add(window.node, start_s, past)
+        part = stretches.part(window)
+        if part is not None:
+            part.add(window)
 
     @property
     def devices(self) -> int:
         """How many were sampled."""
-        return len(self._chosen().newest_s)
+        return len(self._devices)
 
-    def days(self) -> dict[int, Use]:
-        """By day, counted from 1 January 1970 (UTC)."""
-        return dict(sorted(self._chosen().days.items()))
-
-    def nodes(self) -> dict[str, Use]:
-        """By node."""
-        return self._chosen().nodes
-
-    def throttled(self) -> dict[str, float]:
-        """Device-hours in which a node's devices were slowed down."""
-        return self._chosen().throttled
+    def sums(self) -> Sums:
+        """What it all adds up to."""
+        sums = copy.deepcopy(self._past)
+        for (_, node, _), stretches in self._devices.items():
+            for start_s, part in stretches.rest():
+                sums.add(node, start_s, part)
+        sums.days = dict(sorted(sums.days.items()))
+        if self._beyond:
+            sums.left_out["devices"] = len(self._beyond)
+        return sums

@@ -3,6 +3,7 @@
 Rule of this file: pure. Findings come in any order and as often as they like: the highest revision of an id counts.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +15,7 @@ from paceline.events import (
     JobWindow,
     RankWindow,
 )
+from paceline.step_samples import data_part, samples_a_step
 
 from .job_level import JobLevel, chosen, with_ranks
 from .lost_time import lost_time
@@ -24,6 +26,8 @@ MOST_FINDINGS = 2000
 MOST_TELLERS = 20_000
 #: Window lengths that are kept apart.
 MOST_LEVELS = 6
+#: Windows of this length and more are one level.
+LONGEST_S = 60.0
 _MOST_NOTES = 20
 
 
@@ -37,7 +41,7 @@ class JobBook:
         self.plan_versions = 0
         self.levels: dict[float, JobLevel] = {}
         self.findings: dict[str, Finding] = {}
-        self.findings_left_out = 0
+        self.left_out: Counter[str] = Counter()
         self.repeated = 0
 
     def update(self, event: JobDescribed | JobProfile | BalancePlan | JobWindow | RankWindow | Finding) -> None:
@@ -50,6 +54,8 @@ class JobBook:
             case JobDescribed():
                 if event.teller in self.described or len(self.described) < MOST_TELLERS:
                     self.described[event.teller] = event
+                else:
+                    self.left_out["descriptions of jobs"] += 1
             case JobProfile():
                 self.profile = event
             case BalancePlan():
@@ -58,11 +64,14 @@ class JobBook:
     def _add_window(self, window: JobWindow | RankWindow) -> None:
         if not window.length_s > 0:
             return
-        level = self.levels.get(window.length_s)
+        # An archive replaces the minutes of ranks with windows of up to five, which follow each other.
+        length_s = min(window.length_s, LONGEST_S)
+        level = self.levels.get(length_s)
         if level is None:
             if len(self.levels) >= MOST_LEVELS:
+                self.left_out["windows of further lengths"] += 1
                 return
-            level = self.levels[window.length_s] = JobLevel(window.length_s)
+            level = self.levels[length_s] = JobLevel(length_s)
         if isinstance(window, RankWindow):
             level.add_rank(window)
         else:
@@ -71,7 +80,7 @@ class JobBook:
     def _add_finding(self, finding: Finding) -> None:
         before = self.findings.get(finding.id)
         if before is None and len(self.findings) >= MOST_FINDINGS:
-            self.findings_left_out += 1
+            self.left_out["findings of jobs"] += 1
         elif before is None or before.revision <= finding.revision:
             self.findings[finding.id] = finding
 
@@ -105,6 +114,7 @@ class JobBook:
             "backend": first.backend if first else "",
             "labels": dict(first.labels) if first else {},
             "batch_size": sizes[0] if sizes else None,
+            "samples_a_step": samples_a_step([data_part(one) for one in told]),
             "nodes": sorted({one.node for one in told}),
             "devices": len({(one.node, one.device) for one in places if one.device not in ("", "cpu")}),
             "exit_status": max((one.exit_status for one in told if one.exit_status is not None), default=None),
@@ -151,6 +161,14 @@ def _times_of(level: JobLevel) -> dict[str, Any]:
         "wait_ratio": level.wait_ratio,
         "phases": level.phases(),
     }
+
+
+def left_out_of(books: Iterable[JobBook]) -> Counter[str]:
+    """What is beyond the limits of jobs, by what it is."""
+    left_out: Counter[str] = Counter()
+    for book in books:
+        left_out.update(book.left_out)
+    return left_out
 
 
 def episodes(findings: Iterable[Finding], course: Course | None) -> list[Episode]:

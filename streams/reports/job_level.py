@@ -24,6 +24,8 @@ _STEP, _P95, _FIRST, _LAST = range(4)
 #: Rank windows a second of a window's length: of a larger job the slowest alone are told.
 RANKS_TOLD = 100
 _MOST_RANKS = MOST_RANKS.default
+#: Columns that one window fills at most: five minutes of seconds.
+_MOST_COLUMNS = 300
 
 
 class _RankTotal:
@@ -85,7 +87,8 @@ class JobLevel:
         self.p95s.add(window.step_p95_s, steps)
         self.owns.add(window.own_median_s, steps)
         if window.wait_ratio is not None:
-            self.waited = [self.waited[0] + window.wait_ratio * steps, self.waited[1] + steps]
+            spent_s = window.step_median_s * steps
+            self.waited = [self.waited[0] + window.wait_ratio * spent_s, self.waited[1] + spent_s]
         for name, spent_s in window.phase_median_s.items():
             if name in _PLACE:
                 self.phase_s[name] = self.phase_s.get(name, 0.0) + spent_s * steps
@@ -112,7 +115,10 @@ class JobLevel:
         for name, spent_s in phases.items():
             rank.phase_s[name] = rank.phase_s.get(name, 0.0) + spent_s * window.steps
         own_s = max(step_s - phases.get("communication", 0.0), 0.0)
-        self.own.add(rank.row, window.start_s, own_s, float(window.steps))
+        # A longer window is one of all the columns that it spans.
+        columns = max(round(window.length_s / self.length_s), 1)
+        for at in range(min(columns, _MOST_COLUMNS)):
+            self.own.add(rank.row, window.start_s + at * self.length_s, own_s, window.steps / columns)
 
     @property
     def wait_ratio(self) -> float | None:
@@ -193,11 +199,15 @@ def _whole(values: Iterable[float]) -> list[int]:
 
 
 def chosen(levels: Iterable[JobLevel]) -> JobLevel | None:
-    """The finest length that tells of all ranks, and of most steps that any length tells of."""
+    """The finest length that tells of all ranks, from the beginning on, and of most steps that any length tells of.
+
+    An archive keeps the short windows of the last days alone: a job that began before has longer ones from its start.
+    """
     told = sorted((one for one in levels if one.steps), key=lambda one: one.length_s)
     if not told:
         return None
     most = max(one.steps for one in told)
-    full = [one for one in told if one.steps * 2 >= most]
+    first_s = min(one.first_s for one in told if one.first_s is not None) + told[-1].length_s
+    full = [one for one in told if one.steps * 2 >= most and one.first_s is not None and one.first_s < first_s]
     wide = [one for one in full if one.most_ranks <= RANKS_TOLD * one.length_s * 1.1]
     return (wide or full[-1:])[0]

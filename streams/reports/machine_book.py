@@ -1,15 +1,17 @@
 """GPUs and hosts over all of their windows.
 
-Rule of this file: pure and bounded. Windows of a device come with rising starts; others are repetitions. A device has
-windows of several lengths that tell the same samples: the longest counts that tells most of its time, so that a
-length that was kept for a day only does not stand for a month.
+Rule of this file: pure and bounded. Names of nodes are a cluster's own, and names of devices a node's.
 """
+
+import copy
 
 from paceline.events import DeviceWindow, HostWindow
 
 from .report import DeviceUse, HostUse
+from .stretches import Stretches
 
-MOST_DEVICES = 20_000
+#: Devices and hosts that are reported, and names beyond them that are counted.
+MOST_DEVICES, MOST_COUNTED = 20_000, 200_000
 _MOST_JOBS = 16
 _MEANS = (
     *("utilization_ratio", "fb_used_bytes", "fb_total_bytes", "power_w", "power_limit_w"),
@@ -19,10 +21,9 @@ _MEANS = (
 
 
 class _Use:
-    """One subject's windows of one length."""
+    """What windows of one subject add up to."""
 
     def __init__(self) -> None:
-        self.newest_s = -1.0
         self.seconds = 0.0
         self.sums: dict[str, list[float]] = {}
         self.hottest: float | None = None
@@ -30,9 +31,6 @@ class _Use:
         self.jobs: dict[str, None] = {}
 
     def add(self, window: DeviceWindow | HostWindow) -> None:
-        if window.start_s <= self.newest_s:
-            return
-        self.newest_s = window.start_s
         self.seconds += window.length_s
         for name in _MEANS:
             value = window.mean.get(name)
@@ -53,46 +51,88 @@ class _Use:
         if isinstance(job, str) and job and len(self.jobs) < _MOST_JOBS:
             self.jobs[job] = None
 
+    def join(self, other: "_Use") -> None:
+        """Add what other windows add up to."""
+        self.seconds += other.seconds
+        for name, (value, weight) in other.sums.items():
+            total = self.sums.setdefault(name, [0.0, 0.0])
+            total[0] += value
+            total[1] += weight
+        if other.hottest is not None:
+            self.hottest = other.hottest if self.hottest is None else max(other.hottest, self.hottest)
+        if other.energy_j is not None:
+            self.energy_j = (self.energy_j or 0.0) + other.energy_j
+        for job in other.jobs:
+            if len(self.jobs) < _MOST_JOBS:
+                self.jobs[job] = None
+
     def mean(self, name: str) -> float | None:
         total = self.sums.get(name)
         return total[0] / total[1] if total and total[1] > 0 else None
+
+
+class _Subject:
+    """All windows of a device or host."""
+
+    def __init__(self) -> None:
+        self._past = _Use()
+        self._stretches: Stretches[_Use] = Stretches(_Use)
+
+    def add(self, window: DeviceWindow | HostWindow) -> None:
+        for _, use in self._stretches.past(window.start_s):
+            self._past.join(use)
+        part = self._stretches.part(window)
+        if part is not None:
+            part.add(window)
+
+    def use(self) -> _Use:
+        use = copy.deepcopy(self._past)
+        for _, more in self._stretches.rest():
+            use.join(more)
+        return use
 
 
 class MachineBook:
     """All devices and hosts of a source."""
 
     def __init__(self) -> None:
-        self._devices: dict[tuple[str, str], dict[float, _Use]] = {}
-        self._hosts: dict[str, dict[float, _Use]] = {}
-        self.left_out: set[tuple[str, str]] = set()
+        #: By node, device and cluster, and by node and cluster.
+        self._devices: dict[tuple[str, ...], _Subject] = {}
+        self._hosts: dict[tuple[str, ...], _Subject] = {}
+        self._beyond: dict[str, set[tuple[str, ...]]] = {"devices": set(), "hosts": set()}
 
     def update(self, window: DeviceWindow | HostWindow) -> None:
         """Count one window in."""
         if not window.length_s > 0:
             return
+        what, held, key = self._place(window)
+        if key not in held and len(held) >= MOST_DEVICES:
+            if len(self._beyond[what]) < MOST_COUNTED:
+                self._beyond[what].add(key)
+            return
+        held.setdefault(key, _Subject()).add(window)
+
+    def _place(self, window: DeviceWindow | HostWindow) -> tuple[str, dict[tuple[str, ...], _Subject], tuple[str, ...]]:
         if isinstance(window, HostWindow):
-            if window.node in self._hosts or len(self._hosts) < MOST_DEVICES:
-                self._hosts.setdefault(window.node, {}).setdefault(window.length_s, _Use()).add(window)
-            return
-        key = (window.node, window.device)
-        if key not in self._devices and len(self._devices) >= MOST_DEVICES:
-            if len(self.left_out) < MOST_DEVICES:
-                self.left_out.add(key)
-            return
-        self._devices.setdefault(key, {}).setdefault(window.length_s, _Use()).add(window)
+            return "hosts", self._hosts, (window.node, window.cluster)
+        return "devices", self._devices, (window.node, window.device, window.cluster)
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many devices and hosts are beyond the limit, by what they are; those of which there are any."""
+        return {what: len(names) for what, names in self._beyond.items() if names}
 
     def devices(self) -> list[DeviceUse]:
         """Every device, by node and name."""
-        return [_device(node, name, _chosen(uses)) for (node, name), uses in sorted(self._devices.items())]
+        return [_device(key[0], key[1], subject.use()) for key, subject in sorted(self._devices.items(), key=_key)]
 
     def hosts(self) -> list[HostUse]:
         """Every host, by name."""
-        return [_host(node, _chosen(uses)) for node, uses in sorted(self._hosts.items())]
+        return [_host(key[0], subject.use()) for key, subject in sorted(self._hosts.items(), key=_key)]
 
 
-def _chosen(uses: dict[float, _Use]) -> _Use:
-    most = max(use.seconds for use in uses.values())
-    return max((length, use) for length, use in uses.items() if use.seconds >= 0.9 * most)[1]
+def _key(item: tuple[tuple[str, ...], _Subject]) -> tuple[str, ...]:
+    return item[0]
 
 
 def _device(node: str, name: str, use: _Use) -> DeviceUse:

@@ -144,6 +144,7 @@ class JobReport(msgspec.Struct, frozen=True, kw_only=True):
     cycle_period_s: float | None = None
     labels: dict[str, str] = {}
     batch_size: int | None = None
+    samples_a_step: int | None = None
     nodes: list[str] = []
     devices: int = 0
     exit_status: int | None = None

@@ -21,6 +21,7 @@ from paceline.events import (
     StepTimings,
     Thresholds,
 )
+from paceline.step_samples import data_part, samples_a_step
 
 from ..jobs.config import JobConfig
 from .block_bootstrap import Series, Values
@@ -86,7 +87,11 @@ class Run:
         told = list(self.described.values())
         sizes = [one.batch_size * len(one.places) for one in told if one.batch_size]
         ranks = sum(len(one.places) for one in told)
-        return sum(sizes) if told and len(sizes) == len(told) and ranks >= (self.ranks or 0) else None
+        if not told or len(sizes) < len(told) or ranks < (self.ranks or 0):
+            return None
+        if any(place.tp or place.pp for one in told for place in one.places):
+            return samples_a_step([data_part(one) for one in told])
+        return sum(sizes)
 
     @property
     def ranks(self) -> int | None:

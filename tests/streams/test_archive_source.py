@@ -84,7 +84,7 @@ def test_two_jobs_of_it_are_compared(archive: str, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("name", ["nobody", "train' OR '1'='1", "../../etc"])
 def test_a_job_that_it_does_not_know_is_told(archive: str, name: str):
-    with pytest.raises(SourceError, match="tells nothing of a job"):
+    with pytest.raises(SourceError, match="holds nothing of a job"):
         list(ArchiveSource(archive, job=name).events())
 
 

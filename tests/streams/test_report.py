@@ -94,7 +94,7 @@ def test_bad_lines_are_told_in_the_report(run, capsys):
     with open(run, "ab") as stream:
         stream.write(b"nonsense\n")
     assert main([run]) == 0
-    assert "1 lines of the recording could not be read" in capsys.readouterr().out
+    assert "1 line of the recording could not be read" in capsys.readouterr().out
 
 
 def test_a_recording_of_windows_alone_is_enough(write, capsys):
@@ -131,7 +131,7 @@ def test_a_session_s_folder_is_read_with_what_it_misses(write, make_training, tm
     (tmp_path / "manifest.json").write_bytes(msgspec.json.encode({"format": 1, "state": state}))
     assert main([str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "7 numbered messages never reached the session" in out
+    assert "7 numbered messages did not reach the session" in out
     assert "4 of 4 ranks reported" in out
 
 

@@ -72,11 +72,11 @@ def forecast_sections(scores: Sequence[ForecastScore]) -> list[Block]:
         )
         for one in order[:MOST_ROWS]
     )
-    head = ("series", "forecasts", "values that came", "mean error", "naive forecast's", "inside the 80 % interval")
+    head = ("series", "forecasts", "values compared", "mean error", "naive forecast's", "inside the 80 % interval")
     return [
-        Heading("Forecasts against what came"),
+        Heading("Forecasts and what was measured"),
         Table(head, rows, right=(1, 2, 3, 4, 5)),
-        Paragraph("An interval of 80 % that is as good as it says holds 80 of 100 values.", quiet=True),
+        Paragraph("A good interval of 80 % holds 80 of 100 values.", quiet=True),
         *(
             [Paragraph(f"{len(order) - MOST_ROWS} more series are not listed.", quiet=True)]
             if len(order) > MOST_ROWS

@@ -12,7 +12,7 @@ from paceline.visible import visible
 
 from ..report import Course
 from ..time_grid import Matrix
-from .pictures import FULL_RATIO, Lane, ratios
+from .pictures import FULL_RATIO, Lane, drawn_own, ratios, spanned, top_of
 from .quantities import seconds
 
 COLUMNS = 72
@@ -36,24 +36,28 @@ def episode_lines(course: Course, lanes: Sequence[Lane]) -> tuple[str, ...]:
 
 def step_lines(course: Course) -> tuple[str, ...]:
     """The median step over time, a bar a column, from nothing to the longest of them; none where nothing was told."""
-    told = np.nan_to_num(np.asarray(course.step_s, dtype=np.float64), posinf=0.0)
-    known = told[told > 0]
+    steps_s = np.asarray(course.step_s, dtype=np.float64)
+    known = steps_s[np.isfinite(steps_s) & (steps_s > 0)]
+    begun = [at if first is None else first for at, first in enumerate(spanned(course))]
+    told = np.nan_to_num(steps_s[begun], posinf=0.0)
     if not known.size:
         return ()
     width = min(len(told), COLUMNS)
     edges = np.arange(width + 1) * len(told) // width
     highest = [told[first:end].max() for first, end in pairwise(edges)]
-    drawn = "".join(_BARS[round(one / known.max() * (len(_BARS) - 1))] if one > 0 else " " for one in highest)
+    top = min(top_of(known.tolist()), float(known.max()))
+    drawn = "".join(_BARS[round(min(one / top, 1.0) * (len(_BARS) - 1))] if one > 0 else " " for one in highest)
+    more = " and more" if top < known.max() else ""
     most, least = seconds(float(known.max())), seconds(float(known.min()))
     return (
         f"{'median step':>{_NAME}} {drawn}",
-        f"{'':>{_NAME}} {_BARS[-1]} {most}, of the longest column; the shortest has {least}",
+        f"{'':>{_NAME}} {_BARS[-1]} {seconds(top)}{more}; longest column {most}, shortest {least}",
     )
 
 
 def rank_lines(course: Course) -> tuple[str, ...]:
     """Ranks x time: the darker, the slower against the median rank; of neighbours the slowest."""
-    ratio = ratios(course.own)
+    ratio = ratios(drawn_own(course))
     if not ratio.size:
         return ()
     together = -(-len(ratio) // MOST_ROWS)
@@ -63,7 +67,10 @@ def rank_lines(course: Course) -> tuple[str, ...]:
         last = course.ranks[min(first + together, len(ratio)) - 1]
         name = f"rank {course.ranks[first]}" + (f"-{last}" if last != course.ranks[first] else "")
         drawn.append(f"{name:>{_NAME}} {_shades(rows)}")
-    return (*drawn, f"{'':>{_NAME}} own time against the median rank: · normal, {_SHADES[-1]} {FULL_RATIO:.0%} slower")
+    return (
+        *drawn,
+        f"{'':>{_NAME}} work time relative to the median rank: · normal, {_SHADES[-1]} {FULL_RATIO:.0%} slower",
+    )
 
 
 def _shades(rows: Matrix) -> str:

@@ -14,7 +14,7 @@ from .document import Block, Bullets, Document, Heading, Notice, Paragraph, Pict
 from .finding_words import cause_words, kind_words, loss_words
 from .job_sections import name
 from .pictures import Bar
-from .quantities import clock, count, hours, moment, seconds, share
+from .quantities import clock, count, hours, left_out_lines, moment, period, seconds, share
 
 _MOST_NODES, _MOST_JOBS, _MOST_NEXT, _MOST_DAYS = 20, 40, 6, 62
 _DAY_S = 86_400.0
@@ -25,7 +25,7 @@ def cluster_document(report: ClusterReport) -> Document:
     title = f"Report of cluster {report.cluster}" if report.cluster else "Report of all clusters"
     return Document(
         title,
-        f"{moment(report.from_s)} to {moment(report.to_s)}",
+        f"{period(report.from_s, report.to_s)}",
         (
             *_opening(report),
             *_lost(report),
@@ -34,7 +34,7 @@ def cluster_document(report: ClusterReport) -> Document:
             *_jobs(report),
             *_next(report.next),
             *forecast_sections(report.scores),
-            Heading("What this rests on, and what was not measured"),
+            Heading("Data used, and what was not measured"),
             Bullets(tuple(_rests(report))),
         ),
     )
@@ -50,7 +50,7 @@ def _opening(report: ClusterReport) -> list[Block]:
         text = f"Most of it to {loss_words(first)}: {hours(first.device_hours)} in {found}."
         blocks.append(Notice(f"{hours(report.lost_hours)} device-hours were lost{part}", text, "slow"))
     elif report.jobs:
-        blocks.append(Notice("No job was found to be held back", f"{many(len(report.jobs), 'job')} watched.", "good"))
+        blocks.append(Notice("No job was slowed down", f"{many(len(report.jobs), 'job')} watched.", "good"))
     else:
         blocks.append(Notice("No job reported", "", "caution"))
     tiles = [Tile("devices sampled", count(report.devices)), Tile("jobs", count(len(report.jobs)))]
@@ -112,7 +112,8 @@ def _nodes(report: ClusterReport) -> list[Block]:
     head = ("node", "device-hours lost to it", "findings", "found as", "throttled", "idle")
     blocks: list[Block] = [Heading("Worst nodes"), Table(head, rows, right=(1, 2, 4, 5))]
     if len(report.nodes) > _MOST_NODES:
-        blocks.append(Paragraph(f"{len(report.nodes) - _MOST_NODES} more were named or throttled.", quiet=True))
+        more = f"{len(report.nodes) - _MOST_NODES:,} more were named or throttled, and are not listed."
+        blocks.append(Paragraph(more, quiet=True))
     return blocks
 
 
@@ -158,7 +159,8 @@ def _jobs(report: ClusterReport) -> list[Block]:
     head = ("job", "ranks", "watched", "device-hours", "lost", "share", "most of it to")
     blocks: list[Block] = [Heading("Jobs, those that lost most first"), Table(head, rows, right=(1, 2, 3, 4, 5))]
     if len(report.jobs) > _MOST_JOBS:
-        blocks.append(Paragraph(f"{len(report.jobs) - _MOST_JOBS} more lost no more than these.", quiet=True))
+        more = f"{len(report.jobs) - _MOST_JOBS:,} more, which lost no more than these, are not listed."
+        blocks.append(Paragraph(more, quiet=True))
     return blocks
 
 
@@ -178,7 +180,7 @@ def _next(forecasts: list[NextForecast]) -> list[Block]:
             Picture(pictures.lines(curves, labels, one.unit), caption),
             Paragraph(f"On average {mean}, {span}."),
         ]
-    return [Heading("What is to come"), *blocks] if blocks else []
+    return [Heading("Forecasts"), *blocks] if blocks else []
 
 
 def _rests(report: ClusterReport) -> list[str]:
@@ -188,6 +190,4 @@ def _rests(report: ClusterReport) -> list[str]:
         items = ["No device was sampled, so hours used and idle are not known: paceline collect samples them."]
     if not report.next:
         items.append("No forecast of the cluster: start paceline forecaster.")
-    if report.jobs_left_out:
-        items.append(f"{count(report.jobs_left_out)} events of further jobs are beyond what a report holds.")
-    return items + report.notes
+    return items + left_out_lines(report.left_out) + report.notes

@@ -33,13 +33,13 @@ def comparison_document(comparison: Comparison, first: str, second: str) -> Docu
             Heading("What got slower"),
             Table(head, rows, right=(1, 2, 3, 4), slow=slow),
             Paragraph(
-                "The step decides; of so many rows below it one may be wrong. Intervals are of block bootstraps, for "
-                "neighbouring steps are alike. The job is compared as a whole: its pace is its slowest rank's.",
+                "The step decides; with so many rows below it, one may be wrong. Intervals are of block bootstraps, "
+                "because neighbouring steps are alike. The job is compared as a whole: its pace is its slowest rank's.",
                 quiet=True,
             ),
             *_changes(comparison),
             *_facts(comparison),
-            Heading("What this rests on"),
+            Heading("Data used"),
             Bullets(tuple(_rests(comparison))),
         ),
     )
@@ -61,8 +61,8 @@ def _verdict(comparison: Comparison) -> Notice:
         return Notice(f"The second run is faster: {_percent(step.ratio)}", f"{span}.", "good")
     if step.high <= comparison.fail_over:
         return Notice("The second run is not slower", f"{_percent(step.ratio)}, {span}: within {limit}.", "good")
-    text = f"{_percent(step.ratio)}, {span}: neither shown nor ruled out to be beyond {limit}. Longer runs tell."
-    return Notice("The second run is not surely slower", text, "caution")
+    text = f"{_percent(step.ratio)}, {span}: more than {limit} is neither shown nor ruled out. Compare longer runs."
+    return Notice("Not certain: the second run may be slower", text, "caution")
 
 
 def _tiles(comparison: Comparison) -> list[Tile]:

@@ -76,7 +76,7 @@ def findings_table(episodes: list[Episode], length_s: float) -> Table:
                 one.summary,
             )
         )
-    head = ("finding", "who", "state", "steps", "since", "lost", "device-hours", "what was seen")
+    head = ("finding", "who", "state", "steps", "since", "lost", "device-hours", "summary")
     open_ones = tuple(at for at, episode in enumerate(episodes[:MOST_ROWS]) if episode.finding.state == "confirmed")
     return without_empty(Table(head, tuple(rows), right=(5, 6), slow=open_ones))
 

@@ -12,7 +12,7 @@ from .charsets import episode_lines, rank_lines, step_lines
 from .document import Block, Bullets, Heading, Notice, Paragraph, Picture, Table, Tile, Tiles
 from .finding_words import MOST_LANES, MOST_ROWS, cause_words, findings_table, kind_words, lanes, loss_words
 from .pictures import Bar
-from .quantities import count, hours, moment, seconds, share
+from .quantities import count, hours, period, seconds, share
 from .style import PHASES
 
 _OVERLAYS = {
@@ -64,7 +64,7 @@ def described(job: JobReport) -> str:
         sure = f" ({share(job.kind_probability)} sure)" if job.kind_probability is not None else ""
         text += f". Kind of job: {kind_words(job.kind)}{sure}"
     if job.from_s is not None:
-        text += f". Watched from {moment(job.from_s)} to {moment(job.to_s)}, {seconds(job.elapsed_s)}"
+        text += f". Watched from {period(job.from_s, job.to_s)}, {seconds(job.elapsed_s)}"
     if job.exit_status is not None:
         text += f". It ended with exit status {job.exit_status}"
     return text + "."
@@ -105,7 +105,7 @@ def _verdict(job: JobReport) -> Notice:
             "caution",
         )
     return Notice(
-        "Nothing held it back",
+        "Nothing slowed it down",
         f"{many(job.heard.ranks_heard, 'rank')} compared over {many(job.steps, 'step')}.",
         "good",
     )
@@ -117,10 +117,9 @@ def _tiles(job: JobReport) -> list[Tile]:
         tiles.append(
             Tile("median step", seconds(job.step_median_s), f"95 of 100 take less than {seconds(job.step_p95_s)}")
         )
-    if job.steps and job.elapsed_s and job.batch_size:
-        ranks = max(job.heard.ranks_heard, 1)
-        rate = job.steps * job.batch_size * ranks / job.elapsed_s
-        tiles.append(Tile("samples", f"{rate:,.0f}/s", "batch size of a loader x ranks reporting"))
+    if job.steps and job.elapsed_s and job.samples_a_step:
+        rate = job.steps * job.samples_a_step / job.elapsed_s
+        tiles.append(Tile("samples", f"{rate:,.0f}/s", f"{count(job.samples_a_step)} a step"))
     if job.steps:
         part = job.lost_s / job.elapsed_s if job.elapsed_s else 0.0
         tone = "slow" if part >= _LITTLE else "good"
@@ -160,7 +159,7 @@ def _lost(job: JobReport) -> list[Block]:
     head = ("cause", "found as", "findings", "lost", "device-hours", "share of the time")
     return [
         Heading("Time lost by cause", 3),
-        Picture(pictures.bars(bars), "Time that the job would have saved, had the cause not been there."),
+        Picture(pictures.bars(bars), "Time that the job would have saved without this cause."),
         Table(head, rows, right=(2, 3, 4, 5)),
         Paragraph(
             "Where findings overlap the largest counts at each step, so causes add up. Suspicions cost nothing here.",
@@ -194,7 +193,7 @@ def _course(job: JobReport) -> list[Block]:
         Heading("The step over time", 3),
         Picture(
             pictures.step_times(course),
-            f"Blue: the median step; amber: what 95 of 100 steps stay below. What leaves the top is longer. {column}",
+            f"Blue: the median step; amber: 95 of 100 steps take less. Steps above the axis are cut off. {column}",
             step_lines(course),
         ),
     ]
@@ -236,7 +235,8 @@ def _phases(job: JobReport) -> list[Block]:
         Heading("Where a step's time goes", 3),
         Picture(
             pictures.bars(bars, legend),
-            "The median rank beside the one that works longest. A rank that waits little is the one waited for.",
+            "The median rank beside the one that works longest. The rank that waits least is the one others wait for. "
+            "Means over all steps, the first ones included.",
         ),
         Table(head, rows, right=tuple(range(1, len(head)))),
         *inside,

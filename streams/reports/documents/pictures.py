@@ -56,7 +56,7 @@ def step_times(course: Course) -> str:
     """The median step of the job over time, and what 95 of 100 steps stay below."""
     height, top = 150.0, 8.0
     known = [one for one in (*course.step_s, *course.p95_s) if not np.isnan(one)]
-    most = _top(known)
+    most, held = top_of(known), spanned(course)
     strokes = []
     for tick in svg.ticks(most):
         y = top + height - tick / most * height
@@ -67,6 +67,7 @@ def step_times(course: Course) -> str:
         return [
             None if np.isnan(value) else (LEFT + (at + 0.5) * each, top + height - min(value / most, 1.02) * height)
             for at, value in enumerate(values)
+            if held[at] in (at, None)
         ]
 
     strokes += [
@@ -76,7 +77,30 @@ def step_times(course: Course) -> str:
     return svg.picture(top + height + 22, [*strokes, *_axis(course, top + height)], "step time over time")
 
 
-def _top(known: list[float]) -> float:
+def spanned(course: Course) -> list[int | None]:
+    """For each column the one in which its steps began: itself, or one before whose steps last so long; else None."""
+    held: list[int | None] = []
+    last = None
+    for at, value in enumerate(course.step_s):
+        if not np.isnan(value):
+            last = at if np.isfinite(value) else None
+            held.append(at)
+            continue
+        if last is not None and (at - last) * course.column_s > course.step_s[last]:
+            last = None
+        held.append(last)
+    return held
+
+
+def drawn_own(course: Course) -> Matrix:
+    """Each rank's own time by column; in columns that longer steps span, that of the column in which these began."""
+    held = spanned(course)
+    if course.own.shape[1] != len(held):
+        return course.own
+    return np.asarray(course.own[:, [at if begun is None else begun for at, begun in enumerate(held)]])
+
+
+def top_of(known: list[float]) -> float:
     """What the axis reaches to: a first step of many times the usual one leaves the picture."""
     if not known:
         return 1.0
@@ -85,7 +109,7 @@ def _top(known: list[float]) -> float:
 
 def ranks_by_time(course: Course) -> str:
     """Each rank's own time against the median rank's: red is slower, blue faster, nothing is nothing told."""
-    rows = _rows(ratios(course.own))
+    rows = _rows(ratios(drawn_own(course)))
     each = max(min(22.0, 300.0 / max(len(rows), 1)), 1.0)
     height = each * len(rows)
     top = 6.0
@@ -136,7 +160,7 @@ def _rank_names(ranks: Sequence[int], height: float, top: float) -> list[str]:
 def _scale(y: float) -> list[str]:
     """The legend of the colours."""
     steps = np.linspace(-1, 1, 61)[None, :] * FULL_RATIO
-    words = f"own time against the median rank: {FULL_RATIO:.0%} faster"
+    words = f"work time relative to the median rank: {FULL_RATIO:.0%} faster"
     x = LEFT + INSIDE - 260
     return [
         svg.image(x, y, 150, 10, data_uri(_pixels(steps))),
@@ -172,7 +196,10 @@ def bars(rows: Sequence[Bar], legend: Sequence[tuple[str, str]] = ()) -> str:
     strokes = []
     for number, row in enumerate(rows):
         x, y = float(LEFT), 4 + number * each
-        strokes.append(svg.text(LEFT - 8, y + 16, svg.clipped(row.name), anchor="end", colour="var(--ink)", size=11))
+        # Names of causes are whole: longer ones are smaller.
+        name = svg.clipped(row.name, 36)
+        size = min(11.0, 11.0 * 27 / max(len(name), 1))
+        strokes.append(svg.text(LEFT - 8, y + 16, name, anchor="end", colour="var(--ink)", size=size))
         for value, colour, title in row.parts:
             width = max(value, 0.0) / most * wide
             if width >= 0.3:

@@ -3,6 +3,7 @@
 Rule of this file: pure; None is said as what it is, not measured.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 UNKNOWN = "\N{EN DASH}"
@@ -94,9 +95,33 @@ def moment(time_s: float | None) -> str:
     return f"{datetime.fromtimestamp(min(max(time_s, 0.0), 253_402_300_799.0), UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+def period(from_s: float | None, to_s: float | None) -> str:
+    """From when to when, in UTC; the date once where it is the same.
+
+    >>> period(1_700_000_000.0, 1_700_000_060.0)
+    '2023-11-14 22:13:20 to 22:14:20 UTC'
+    >>> period(1_700_000_000.0, 1_700_010_000.0)
+    '2023-11-14 22:13:20 UTC to 2023-11-15 01:00:00 UTC'
+    """
+    first, last = moment(from_s), moment(to_s)
+    day, _, time = last.partition(" ")
+    if time and first.startswith(f"{day} "):
+        return f"{first.removesuffix(' UTC')} to {time}"
+    return f"{first} to {last}"
+
+
 def clock(time_s: float, length_s: float) -> str:
     """When, as short as a picture of ``length_s`` seconds asks for."""
     when = datetime.fromtimestamp(min(max(time_s, 0.0), 253_402_300_799.0), UTC)
     if length_s > 3 * 86400:
         return f"{when:%d %b}"
     return f"{when:%d %b %H:%M}" if length_s > 86400 else f"{when:%H:%M:%S}" if length_s < 600 else f"{when:%H:%M}"
+
+
+def left_out_lines(left_out: Mapping[str, int]) -> list[str]:
+    """What is beyond a report's limits, a line each.
+
+    >>> left_out_lines({"suggestions": 3, "devices": 1200})
+    ['Left out, for a report has limits: 1,200 devices.', 'Left out, for a report has limits: 3 suggestions.']
+    """
+    return [f"Left out, for a report has limits: {number:,} {what}." for what, number in sorted(left_out.items())]

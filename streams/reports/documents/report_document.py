@@ -12,7 +12,7 @@ from .advice_sections import forecast_sections, suggestion_sections
 from .document import Block, Bullets, Document, Heading, Paragraph, Table
 from .job_sections import job_sections, name
 from .machine_sections import machine_sections
-from .quantities import hours, moment, seconds, share
+from .quantities import hours, left_out_lines, period, seconds, share
 
 _MOST_LISTED = 200
 
@@ -29,7 +29,7 @@ def report_document(report: Report, tariff: Tariff | None = None) -> Document:
     blocks += machine_sections(report, tariff or Tariff())
     blocks += forecast_sections(report.forecasts)
     blocks += suggestion_sections(report.suggestions)
-    blocks += [Heading("What this rests on, and what was not measured"), Bullets(tuple(_coverage(report)))]
+    blocks += [Heading("Data used, and what was not measured"), Bullets(tuple(_coverage(report)))]
     return Document(report.title, _subtitle(report), tuple(blocks))
 
 
@@ -37,7 +37,7 @@ def _subtitle(report: Report) -> str:
     starts = [job.from_s for job in report.jobs if job.from_s is not None]
     ends = [job.to_s for job in report.jobs if job.to_s is not None]
     jobs = many(len(report.jobs), "job")
-    return f"{jobs}, {moment(min(starts))} to {moment(max(ends))}" if starts and ends else jobs
+    return f"{jobs}, {period(min(starts), max(ends))}" if starts and ends else jobs
 
 
 def _overview(jobs: list[JobReport]) -> list[Block]:
@@ -69,9 +69,9 @@ def _coverage(report: Report) -> list[str]:
     sampled = {one.node for one in report.devices}
     unsampled = sorted({node for job in report.jobs for node in job.nodes} - sampled)
     if not report.devices:
-        items.append(
-            "No GPU was sampled (paceline collect does): use, memory, power, heat and throttling are not known."
-        )
+        items.append("No GPU was sampled, so use, memory, power, temperature and throttling are not known.")
+        if not report.nodes_described:
+            items.append("paceline collect, run on the nodes, samples GPUs and hosts.")
     elif unsampled:
         items.append(f"No GPU of {many(len(unsampled), 'node')} was sampled: {_some(unsampled)}.")
     if not report.hosts:
@@ -79,14 +79,13 @@ def _coverage(report: Report) -> list[str]:
     if not any(one.energy_j is not None for one in report.devices):
         items.append("Energy was not measured, so this report has neither energy nor its cost.")
     if not report.forecasts:
-        items.append("No forecast could be compared with what came.")
+        items.append("There was no forecast to compare with what was measured.")
     items += [
-        f"{node.node}: {what} is not measured: {why}"
+        f"{node.node}: not measured: {what} ({why})"
         for node in report.nodes_described[:20]
         for what, why in sorted(node.not_measured.items())[:4]
     ]
-    items += [f"Beyond what a report holds: {number} {what}." for what, number in sorted(report.left_out.items())]
-    return items
+    return items + left_out_lines(report.left_out)
 
 
 def _some(names: list[str]) -> str:

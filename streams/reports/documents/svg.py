@@ -59,10 +59,12 @@ def curve(points: Sequence[tuple[float, float] | None], colour: str, width: floa
     return f'<path d="{drawn}" stroke="{colour}" stroke-width="{width:g}" fill="none"/>' + "".join(lone)
 
 
-def text(x: float, y: float, words: str, *, anchor: str = "start", colour: str = "var(--muted)", size: int = 12) -> str:
+def text(
+    x: float, y: float, words: str, *, anchor: str = "start", colour: str = "var(--muted)", size: float = 12
+) -> str:
     """Words at a point."""
     place = f'x="{short(x)}" y="{short(y)}" text-anchor="{anchor}"'
-    return f'<text {place} font-size="{size}" fill="{colour}">{_text(words)}</text>'
+    return f'<text {place} font-size="{short(size)}" fill="{colour}">{_text(words)}</text>'
 
 
 def image(x: float, y: float, width: float, height: float, address: str) -> str:

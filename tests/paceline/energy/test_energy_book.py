@@ -60,6 +60,10 @@ def steps(minute=0, count=100, wait=0.25, job="a", attempt=0):
     )
 
 
+#: Places of two ranks that share their data.
+PAIR = {"dp": [0, 0], "tp": [0, 1], "pp": [0, 0]}
+
+
 def described(job="a", node="node-0", ranks=2, batch_size=4, world_size=8, ended_s=None, **places):
     made = [
         RankPlace(
@@ -189,8 +193,11 @@ def test_0_joules_are_measured():
         ([described()], 32),
         ([described(batch_size=None)], None),
         ([described(), described(node="node-1", batch_size=8)], None),
-        ([described(dp=[0, 1], tp=[0, 0], pp=[0, 0])], 8),
-        ([described(dp=[0, 0], tp=[0, 1], pp=[0, 0]), described(node="node-1", dp=[1, 1], tp=[0, 1], pp=[0, 0])], 8),
+        ([described(world_size=2, dp=[0, 1], tp=[0, 0], pp=[0, 0])], 8),
+        ([described(world_size=4, **PAIR), described(node="node-1", world_size=4, **(PAIR | {"dp": [1, 1]}))], 8),
+        # Half of the ranks have not reported their places, or have none to report.
+        ([described(world_size=4, **PAIR)], None),
+        ([described(world_size=4, dp=[0, 1]), described(node="node-1", world_size=4)], None),
         ([described(tp=[0, 1])], None),
         ([], None),
     ],
@@ -235,6 +242,53 @@ def test_accounts_are_bounded():
         made.update(steps(number))
         made.update(described(f"j{number % 300}"))
     node = made.nodes["c", "node-0"]
-    assert max(len(node.counted_s), len(node.present)) <= 256
+    assert max(len(node.counted), len(node.present)) <= 256
     assert max(len(node.holders), len(node.hosts)) <= 8
     assert len(made.jobs["c", "a"].open) <= 9
+
+
+def older(number, joules, length_s=300.0, **fields):
+    """Five minutes of a GPU as an archive has them later, ``length_s`` of which have data."""
+    made = device(0, joules, length_s=length_s, **fields)
+    return msgspec.structs.replace(made, start_s=1_700_000_100.0 + 300.0 * number)
+
+
+def test_five_minutes_and_minutes_are_one_account():
+    """An archive replaces minutes with five; neither is lost, and steps are joined with the joules of their time."""
+    start = round((1_700_000_100.0 - T0_S) / 60.0)
+    kept = EnergyBook(60.0, longer=True)
+    windows = [older(0, 150_000.0), older(1, 120_000.0, length_s=240.0)]
+    windows += [device(start + 10 + at) for at in range(5)]
+    for event in [*windows, *windows, *(steps(start + at) for at in range(15))]:
+        kept.update(event)
+    kept.finish()
+    told = kept.of("c", "a")
+    assert told.gpu_j == 420_000.0
+    assert told.step_j == pytest.approx(420_000.0 / 1500)
+    assert told.waiting_ratio == pytest.approx(0.25)
+
+
+def test_two_jobs_on_a_gpu_within_five_minutes_have_their_joules_each():
+    """They have a row each from one start on; a row that comes again is a repetition."""
+    kept = EnergyBook(60.0, longer=True)
+    rows = [older(0, 60_000.0, length_s=120.0, job="a")]
+    rows += [older(0, 90_000.0, length_s=180.0, job="b", energy_by_job={"b": 90_000.0})]
+    for row in rows + rows:
+        kept.update(row)
+    kept.finish()
+    assert (kept.of("c", "a").gpu_j, kept.of("c", "b").gpu_j) == (60_000.0, 90_000.0)
+
+
+def test_of_one_length_longer_windows_tell_the_same_joules_again():
+    """As in a recording, which has both."""
+    assert book(device(0), older(0, 150_000.0)).of("c", "a").gpu_j == 30_000.0
+
+
+def test_waiting_is_weighted_by_steps_within_five_minutes():
+    """A minute of few steps does not outweigh the others."""
+    start = round((1_700_000_100.0 - T0_S) / 60.0)
+    kept = EnergyBook(60.0, longer=True)
+    for event in (older(0, 150_000.0), steps(start, 300, wait=0.0), steps(start + 1, 100, wait=1.0)):
+        kept.update(event)
+    kept.finish()
+    assert kept.of("c", "a").waiting_ratio == pytest.approx(0.25)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from paceline.events import Event
+from paceline.events import Event, RankPlace
 from streams.reports.builder import ReportBuilder
 from streams.reports.report import Report
 from tests.derived_events import described, job_window, rank_window
@@ -47,10 +47,17 @@ def report_of() -> Callable[..., Report]:
 
 @pytest.fixture
 def make_run() -> Callable[..., list[Event]]:
-    """A run of ``len(steps_s)`` windows, one a second, whose steps take so long."""
+    """A run of ``len(steps_s)`` windows, one a second, whose steps take so long; ``tensor`` ranks share their data."""
 
-    def of(steps_s: np.ndarray, ranks: int = 4, batch: int | None = None, **labels: str) -> list[Event]:
-        places = [{"rank": rank, "local_rank": rank, "node": "n", "device": "cpu", "pid": 1} for rank in range(ranks)]
+    def of(
+        steps_s: np.ndarray, ranks: int = 4, batch: int | None = None, tensor: int = 1, **labels: str
+    ) -> list[Event]:
+        places = [
+            RankPlace(
+                rank=rank, local_rank=rank, node="n", device="cpu", pid=1, dp=rank // tensor, tp=rank % tensor, pp=0
+            )
+            for rank in range(ranks)
+        ]
         job = described(world_size=ranks, batch_size=batch, labels=labels, places=places)
         return [
             job,

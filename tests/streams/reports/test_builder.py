@@ -3,7 +3,13 @@
 import msgspec
 import pytest
 
-from paceline.events import Cost, JobProfile
+from paceline.energy.tariff import Tariff
+from paceline.events import Cost, DeviceWindow, JobProfile, RankPlace
+from streams.reports import job_book, machine_book
+from streams.reports.documents.as_text import as_text
+from streams.reports.documents.document import Tiles
+from streams.reports.documents.job_sections import job_sections
+from streams.reports.documents.report_document import report_document
 from tests.derived_events import described, finding, job_window, rank_window, suggestion
 
 
@@ -20,6 +26,31 @@ def test_a_slow_rank_is_the_worst_and_its_phases_say_why(report_of, make_windows
     forward = next(one for one in job.phases if one.name == "forward")
     assert (round(forward.median_s, 3), round(forward.worst_s, 3)) == (0.15, 0.375)
     assert job.step_median_s == pytest.approx(0.5, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("changes", "samples"),
+    [
+        ({}, "32/s"),
+        ({"tp": [0, 1, 0, 1], "dp": [0, 0, 1, 1]}, "16/s"),
+        ({"pp": [0, 1, 2, 3], "dp": [0, 0, 0, 0]}, "8/s"),
+        ({"tp": [0, 1, 0, 1]}, None),
+        ({"batch_size": None}, None),
+    ],
+)
+def test_a_batch_counts_once_for_the_ranks_that_share_it(report_of, make_windows, changes, samples):
+    """Four ranks of a tensor- or pipeline-parallel job do not read four batches; unknown is no number."""
+    places = [
+        {"rank": rank, "local_rank": rank, "node": "node-1", "device": "", "pid": rank}
+        | {name: values[rank] for name, values in changes.items() if name != "batch_size"}
+        for rank in range(4)
+    ]
+    one = described(
+        world_size=4, batch_size=changes.get("batch_size", 4), places=[RankPlace(**held) for held in places]
+    )
+    report = report_of(one, *make_windows(30))
+    tiles = [tile for block in job_sections(report.jobs[0]) if isinstance(block, Tiles) for tile in block.tiles]
+    assert next((tile.value for tile in tiles if tile.label == "samples"), None) == samples
 
 
 def test_windows_told_twice_count_once(report_of, make_windows):
@@ -151,3 +182,58 @@ def test_odd_numbers_raise_nothing(report_of):
     (job,) = report_of(*odd).jobs
     assert job.kind == "quantum"
     assert job.course is None
+
+
+def test_a_job_that_began_before_the_detail_is_reported_from_its_start(report_of):
+    """Of its last days an archive has windows of ten seconds, of all of them those of a minute."""
+    minutes = [
+        job_window(start_s=60.0 * at, length_s=60.0, first_step=60 * at, last_step=60 * at + 59, steps=60)
+        for at in range(20)
+    ]
+    short = [
+        job_window(start_s=300.0 + 10.0 * at, first_step=300 + 10 * at, last_step=309 + 10 * at, steps=10)
+        for at in range(90)
+    ]
+    (job,) = report_of(*minutes, *short).jobs
+    assert (job.steps, job.from_s, job.to_s) == (1200, 0.0, 1200.0)
+
+
+def test_ranks_of_five_minutes_and_of_one_are_the_same_ranks(report_of):
+    """Older windows are made coarser, and are as long as there is data: no rank's time is lost, no column is blank."""
+    jobs = [
+        job_window(start_s=60.0 * at, length_s=60.0, first_step=60 * at, last_step=60 * at + 59, steps=60)
+        for at in range(20)
+    ]
+    lengths = {0.0: 300.0, 300.0: 240.0} | {600.0 + 60.0 * at: 60.0 for at in range(10)}
+    ranks = [
+        rank_window(rank, 0.9 if rank == 3 else 0.5, start_s=start_s, length_s=length_s, steps=round(length_s))
+        for start_s, length_s in lengths.items()
+        for rank in range(4)
+    ]
+    (job,) = report_of(*jobs, *ranks).jobs
+    assert (job.worst_rank, job.own_worst_s) == (3, pytest.approx(0.9))
+    assert job.course.own.shape == (4, 20)
+    assert [at for at, value in enumerate(job.course.own[3]) if value != pytest.approx(0.9)] == [9]
+
+
+def test_what_is_beyond_the_limits_is_in_the_report(report_of, monkeypatch):
+    """Of jobs, of devices and of findings, whichever it is."""
+    monkeypatch.setattr(job_book, "MOST_FINDINGS", 1)
+    monkeypatch.setattr(machine_book, "MOST_DEVICES", 1)
+    windows = [
+        DeviceWindow(cluster="c", start_s=0.0, length_s=60.0, node="n", device=f"GPU-{at}", samples=6, mean={}, max={})
+        for at in range(3)
+    ]
+    report = report_of(job_window(), *(finding(id=str(at)) for at in range(4)), *windows)
+    assert report.left_out == {"findings of jobs": 3, "devices": 2}
+    text = as_text(report_document(report, Tariff()))
+    assert "Left out, for a report has limits: 2 devices." in text
+
+
+def test_waiting_is_a_share_of_time_not_of_steps(report_of):
+    """One step of 9 s that nobody waited in, and one of 1 s that was all waiting."""
+    windows = [
+        job_window(start_s=10.0 * at, steps=1, step_median_s=s, wait_ratio=w)
+        for at, s, w in ((0, 9.0, 0.0), (1, 1.0, 1.0))
+    ]
+    assert report_of(*windows).jobs[0].wait_ratio == pytest.approx(0.1)

@@ -45,9 +45,10 @@ def test_hours_are_used_idle_held_or_not_measured(report_of):
 
 
 def test_windows_of_two_lengths_and_repetitions_count_once(report_of):
-    """Windows of a minute tell the same hour."""
+    """Windows of ten seconds tell the same hour."""
     minutes = [device(60.0 * at, 0.9, length_s=60.0) for at in range(60)]
-    report = report_of(device(0, 0.9), *minutes, *minutes)
+    short = [device(10.0 * at, 0.9, length_s=10.0) for at in range(360)]
+    report = report_of(*sorted(short + minutes, key=lambda one: one.start_s + one.length_s), *minutes)
     assert report.use.used == pytest.approx(1.0)
 
 

@@ -98,6 +98,13 @@ def test_other_batches_are_compared_by_the_sample(run_of):
     assert any("32 samples in the first run and 64 in the second" in note for note in made.notes)
 
 
+def test_ranks_that_share_their_data_read_one_batch(run_of):
+    """Four ranks in two pairs with batches of 8 take as many samples a step as four with batches of 4."""
+    made = compare(run_of(steady(1), batch=8, tensor=2), run_of(steady(2), batch=4), 0.05)
+    assert (made.first.global_batch, made.second.global_batch) == (16, 16)
+    assert (made.verdict, made.a_sample) == (EQUAL, False)
+
+
 def test_other_sizes_without_batches_are_not_compared(run_of):
     """And it says what would help."""
     with pytest.raises(NotComparableError, match=r"4 ranks and the second 8.*batch size"):

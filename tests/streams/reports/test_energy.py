@@ -7,6 +7,7 @@ from paceline.energy.energy_book import EnergyBook
 from paceline.energy.job_energy import JobEnergy, Joined
 from paceline.energy.tariff import Tariff
 from paceline.recording import Line
+from paceline.step_samples import DataPart
 from streams.analyze import Analysis
 from streams.reports.energy import of_job, of_nodes
 from streams.reports.panel import panel
@@ -22,7 +23,7 @@ def test_all_that_is_known_is_one_line():
         dram_j=3.6e4,
         sources=["counter"],
         joined=Joined(gpu_j=3.6e6, steps=3000, told_j=3.6e6, waiting_j=0.9e6),
-        parts={"n": (4, 8, [])},
+        parts={"n": DataPart(4, 8, 8, [])},
     )
     assert of_job(account, PRICES) == (
         "2 kWh of GPUs, 100 Wh of processors, 10 Wh of memory; 1.2 kJ of GPUs a step, 37.5 J of GPUs a sample; "

@@ -1,11 +1,13 @@
-"""Pictures in characters: the step over time."""
+"""Pictures in characters: the step over time, and ranks."""
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
-from streams.reports.documents.charsets import COLUMNS, step_lines
+from streams.reports.documents.charsets import COLUMNS, rank_lines, step_lines
+from streams.reports.documents.pictures import spanned
 from streams.reports.report import Course
 
 
@@ -35,3 +37,27 @@ def test_columns_share_a_bar_where_there_are_many() -> None:
 @pytest.mark.parametrize("step_s", [[], [math.nan], [0.0, 0.0]])
 def test_where_nothing_was_told_there_is_no_picture(step_s: list[float]) -> None:
     assert step_lines(course(step_s)) == ()
+
+
+def test_a_first_step_of_many_times_the_usual_one_leaves_the_picture() -> None:
+    """Else all others are one flat line; the legend has its length."""
+    drawn, legend = step_lines(course([30.0] + [0.1, 0.2] * 40))
+    assert len(set(drawn.rsplit(" ", 1)[-1])) >= 3
+    assert "440 ms and more; longest column 30 s, shortest 100 ms" in legend
+
+
+def test_columns_that_a_long_step_spans_are_no_gap() -> None:
+    """A step of 25 s begins in one column of 10 s and goes on in the next two; what comes then is not known."""
+    times = [25.0, math.nan, math.nan, math.nan, 5.0, math.nan, math.inf, math.nan]
+    assert spanned(course(times)) == [0, 0, 0, None, 4, None, 6, None]
+    drawn, _ = step_lines(course(times[:5]))
+    assert drawn.removeprefix("median step".rjust(24) + " ") == "███ ▂"
+
+
+def test_ranks_are_drawn_for_as_long_as_their_step() -> None:
+    """No blank columns between steps that are longer than a column."""
+    made = course([25.0, math.nan, math.nan, math.nan])
+    own = np.full((3, 4), math.nan)
+    own[:, 0] = (1.0, 1.0, 2.0)
+    rows = rank_lines(msgspec.structs.replace(made, ranks=[0, 1, 2], own=own))
+    assert rows[2] == f"{'rank 2':>24} ███ "

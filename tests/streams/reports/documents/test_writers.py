@@ -6,12 +6,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from paceline.events import Cost
+from paceline.events import Cost, NodeDescribed
 from streams.reports.builder import ReportBuilder
 from streams.reports.documents.as_html import as_html
 from streams.reports.documents.as_markdown import as_markdown
 from streams.reports.documents.as_text import as_text
 from streams.reports.documents.document import Document, Paragraph, Table
+from streams.reports.documents.pictures import Bar, bars
 from streams.reports.documents.report_document import report_document
 from streams.reports.documents.style import painted
 from streams.reports.report import Course, Heard, JobReport, Report
@@ -114,3 +115,29 @@ def test_one_rank_has_nobody_to_be_compared_with():
     text = as_text(document_of(rank_window(0), job_window(ranks=1)))
     assert "No other rank to compare with" in text
     assert "Ranks over time" not in text
+
+
+def test_why_no_gpu_was_sampled_is_said_where_the_node_reports_it():
+    """No advice to start what runs already."""
+    node = NodeDescribed(
+        cluster="c",
+        producer="p",
+        sequence=0,
+        node="n",
+        time_s=0.0,
+        cpu_model=None,
+        cpu_count=1,
+        memory_total_bytes=1,
+        kernel="6",
+        not_measured={"devices": "no NVIDIA driver"},
+    )
+    text, without = as_text(document_of(job_window(), node)), as_text(document_of(job_window()))
+    assert "n: not measured: devices (no NVIDIA driver)" in text
+    assert "paceline collect, run on" not in text
+    assert "paceline collect, run on" in without
+
+
+def test_names_of_causes_are_whole_beside_their_bars():
+    """A cause cut short is no cause."""
+    picture = bars([Bar("slow computation on the worker", ((1.0, "red", ""),))])
+    assert "slow computation on the worker</text>" in picture
