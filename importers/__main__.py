@@ -5,22 +5,17 @@ Rule of this file: files, output and what is said about them. What a source mean
 
 import argparse
 import contextlib
-import errno
 import glob
-import gzip
-import zlib
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import IO
 
-import zstandard
-
 from paceline.events import OP_INDEX
 from paceline.recording import RecordingError, Writer
 from paceline.terminal import Progress, say
 from paceline.timed_event import TimedEvent
-from paceline.unpacking import MOST_HELD_GIB, TooLargeError, add_option, unpacked
+from paceline.unpacking import MOST_HELD_GIB, TooLargeError, add_option, opened
 
 from .kineto import read
 from .kineto_ranks import process_in
@@ -83,7 +78,7 @@ def main(argv: list[str]) -> int:
     except (ValueError, RecordingError) as error:
         say(str(error))
         return 2
-    except (EOFError, OSError) as error:
+    except OSError as error:
         say(
             f"import: {getattr(error, 'filename', None) or options.output}: {getattr(error, 'strerror', None) or error}"
         )
@@ -93,14 +88,7 @@ def main(argv: list[str]) -> int:
 def _import(options: argparse.Namespace) -> int:
     files = [path for pattern in options.files for path in (sorted(glob.glob(pattern)) or [pattern])]
     notes = Notes()
-    sources = {
-        "kineto": _kineto,
-        "nccl-inspector": _inspector,
-        "timeline": _timeline,
-        "dcgm": _dcgm,
-        "nccl-log": _nccl_log,
-    }
-    imported = sources[options.kind](options, files, notes)
+    imported = SOURCES[options.kind](options, files, notes)
     # Nothing is written before the first message is there: a wrong file leaves an old recording as it was.
     first = next(imported, None)
     if first is None:
@@ -144,7 +132,7 @@ def _kineto(options: argparse.Namespace, files: list[str], notes: Notes) -> Iter
         try:
             with _open(path, options.most_unpacked) as stream:
                 trace = read(stream, path, notes, alone=alone)
-        except (SourceError, OSError, EOFError) as error:
+        except (SourceError, OSError) as error:
             if len(files) == 1 or isinstance(error, FileNotFoundError | PermissionError | TooLargeError):
                 raise
             broken += 1
@@ -207,27 +195,12 @@ SOURCES = {
 
 @contextlib.contextmanager
 def _open(path: str, most_unpacked: int) -> Iterator[IO[bytes]]:
-    """The file to read; what goes wrong while it is read is told with its name."""
-    with _unpacking(path, most_unpacked) as stream:
+    """The file to read; where memory ends while it is read, the error names it."""
+    with opened(path, most_unpacked) as stream:
         try:
             yield stream
-        except EOFError as error:
-            raise OSError(errno.EIO, "it breaks off: the compressed data has no end", path) from error
-        except gzip.BadGzipFile as error:
-            raise OSError(errno.EIO, f"damaged: {error}", path) from error
         except MemoryError:
             raise SourceError(f"{path}: too large for the memory there is") from None
-        except (zlib.error, zstandard.ZstdError) as error:
-            raise OSError(errno.EIO, f"damaged: {error}", path) from error
-
-
-def _unpacking(path: str, most_unpacked: int) -> IO[bytes]:
-    if path.endswith(".gz"):
-        return unpacked(gzip.open(path, "rb"), path, most_unpacked)
-    if path.endswith(".zst"):
-        reader = zstandard.ZstdDecompressor().stream_reader(Path(path).open("rb"), read_across_frames=True)  # noqa: SIM115 - the reader closes it
-        return unpacked(reader, path, most_unpacked)
-    return Path(path).open("rb")
 
 
 def _table_kind(path: str) -> str:

@@ -10,7 +10,6 @@ import gzip
 import io
 import os
 import sys
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -20,7 +19,7 @@ import msgspec
 from paceline import wire
 from paceline.timed_event import TimedEvent
 from paceline.topics import BY_NAME, Topic
-from paceline.unpacking import GIB, MOST_STREAMED_GIB, unpacked
+from paceline.unpacking import GIB, MOST_STREAMED_GIB, opened
 
 #: The longest line that is read. Messages on the bus stay under 1 MB.
 LONGEST_LINE = 16 * 1024 * 1024
@@ -132,7 +131,7 @@ def _lines(stream: IO[bytes]) -> Iterator[Line | Bad]:
                 raw = stream.readline(LONGEST_LINE + 1)
                 while len(raw) > LONGEST_LINE and not raw.endswith(b"\n"):
                     raw = raw[: LONGEST_LINE + 1] + stream.readline(LONGEST_LINE)[-1:]
-            except (OSError, EOFError, zlib.error, _zstd_error()) as error:
+            except OSError as error:
                 yield Bad(number, f"the recording breaks off here: {error}")
                 return
             if not raw:
@@ -145,15 +144,9 @@ def _open_to_read(path: str, most_unpacked: int) -> IO[bytes]:
     if path == "-":
         return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
     try:
-        if path.endswith(".gz"):
-            return unpacked(gzip.open(path, "rb"), path, most_unpacked)
-        raw = Path(path).open("rb")  # noqa: SIM115 - handed on, closed by its reader
+        return opened(path, most_unpacked)
     except OSError as error:
         raise RecordingError(f"cannot read {path}: {error.strerror}") from error
-    if path.endswith(".zst"):
-        reader = _zstandard(path).ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-        return unpacked(reader, path, most_unpacked)
-    return raw
 
 
 class Writer:
@@ -245,8 +238,3 @@ def _zstandard(path: str) -> Any:
     except ModuleNotFoundError:
         raise RecordingError(f"{path}: .zst needs zstandard; pip install zstandard, or name it .gz") from None
     return zstandard
-
-
-def _zstd_error() -> type[Exception]:
-    loaded = sys.modules.get("zstandard")
-    return loaded.ZstdError if loaded is not None else EOFError

@@ -102,10 +102,18 @@ class Kernel(Said, frozen=True, kw_only=True):
 
 
 class Outside(Said, frozen=True, kw_only=True):
-    """Something outside the job ended it. ``strong`` where the line gives the reason."""
+    """Something outside the job ended it. ``strong`` where the line gives the reason; ``pod`` where it names one."""
 
     reason: str
     strong: bool
+    pod: str = ""
+
+
+class PodKilled(Said, frozen=True, kw_only=True):
+    """A container reached its memory limit; ``node`` is where its pod ran."""
+
+    pod: str
+    container: str
 
 
 class Call(Said, frozen=True, kw_only=True):
@@ -192,4 +200,5 @@ Statement = (
     | Look
     | Placed
     | Present
+    | PodKilled
 )

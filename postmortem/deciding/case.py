@@ -19,6 +19,7 @@ from ..evidence import (
     Outside,
     Place,
     Placed,
+    PodKilled,
     Process,
     Progress,
     Source,
@@ -50,6 +51,7 @@ class Case:
         self.processes = self._of(Process)
         self.looks = self._of(Look)
         self.placed = self._of(Placed)
+        self.pods_killed = self._of(PodKilled)
 
     def _of(self, kind: type[_Said]) -> list[_Said]:
         return [said for said in self.all if isinstance(said, kind)]

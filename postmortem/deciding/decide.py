@@ -8,13 +8,14 @@ accuses nobody.
 from collections.abc import Callable, Iterable
 
 from ..evidence import Statement
-from . import deaths, exceptions, hardware, moving, naming, outside, reports, silence, stacks, waits
+from . import deaths, exceptions, hardware, moving, naming, outside, pods, reports, silence, stacks, waits
 from .case import Case, grounds
 from .verdict import Verdict, several
 
 _RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     outside.with_reason,
     hardware.verdict,
+    pods.verdict,
     exceptions.verdict,
     waits.verdict,
     reports.verdict,

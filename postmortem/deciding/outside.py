@@ -1,6 +1,6 @@
-"""Ended from outside: a time limit, preemption, a node that failed, a signal to the launcher. Nobody is accused.
+"""Ended from outside: a time limit, preemption, eviction, a node that failed, a signal. Nobody is accused.
 
-Rule of this file: pure. Slurm's line with its reason decides, unless the same file tells of a failure before it;
+Rule of this file: pure. A line with its reason decides, unless the same file tells of a failure before it;
 one without a reason is mostly the end of a job that had failed already, so it counts where nothing else does.
 """
 
@@ -12,7 +12,7 @@ from .verdict import Verdict
 def with_reason(case: Case) -> Verdict | None:
     """By a line that says why."""
     for said in case.outside:
-        if said.strong and not _failed_before(case, said):
+        if said.strong and _of_the_job(case, said) and not _failed_before(case, said):
             return _verdict(case, said)
     return None
 
@@ -20,6 +20,11 @@ def with_reason(case: Case) -> Verdict | None:
 def without_reason(case: Case) -> Verdict | None:
     """By a line that says no more than that it ended."""
     return next((_verdict(case, said) for said in case.outside), None)
+
+
+def _of_the_job(case: Case, said: Outside) -> bool:
+    """Whether the pod that it names, if any, is one whose ranks are known: events are those of all jobs."""
+    return not said.pod or not case.nodes or bool(case.ranks_on(said.pod))
 
 
 def _failed_before(case: Case, said: Outside) -> bool:
@@ -34,11 +39,16 @@ def _failed_before(case: Case, said: Outside) -> bool:
 
 
 def _verdict(case: Case, said: Outside) -> Verdict:
-    node = (said.node,) if said.reason == "node failure" and said.node else ()
-    words = {"time limit": "the time limit of the job", "preemption": "preemption", "node failure": "a node failed"}
+    node = (said.node,) if said.reason in ("node failure", "node shutdown", "eviction") and said.node else ()
+    words = {
+        "time limit": "the time limit of the job",
+        "node failure": "a node failed",
+        "node shutdown": "a node was shut down",
+    }
+    what = words.get(said.reason, said.reason) + (f" of pod {said.pod}" if said.pod else "")
     return Verdict(
         kind="died",
-        cause=f"ended from outside: {words.get(said.reason, said.reason)}; what ranks say afterwards follows from it",
+        cause=f"ended from outside: {what}; what ranks say afterwards follows from it",
         victims=tuple(sorted(case.ranks)),
         nodes=node,
         sure="certain" if said.strong else "likely",
@@ -52,4 +62,6 @@ def _next(reason: str) -> str:
         "time limit": "ask for more time, or go on from the last checkpoint",
         "preemption": "start it again from the last checkpoint",
         "node failure": "look at that node, and start again without it",
+        "node shutdown": "start it again from the last checkpoint, on other nodes",
+        "eviction": "requests that equal the pod's limits (memory, ephemeral storage), then start it again",
     }.get(reason, "ask who or what ended the job: the scheduler's record, the launcher's parent")

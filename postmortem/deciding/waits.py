@@ -4,12 +4,13 @@ Rule of this file: pure. Where a rank stands is its stack's word if there is one
 """
 
 from collections import Counter
+from typing import Any
 
 from .case import Case, grounds
 from .collectives import Explained, Waiting, explained, odd_ones, pending
 from .mismatch import common_line, differing
 from .standing import standing
-from .verdict import Sure, Verdict, several
+from .verdict import Verdict, several
 
 
 def verdict(case: Case) -> Verdict | None:
@@ -58,7 +59,6 @@ def _missing(case: Case, found: Explained) -> Verdict | None:
     if len(late) * 2 >= len(late) + len(waiting.calls) and not late <= waiting.missing:
         return None  # More are unknown than are here: there are too few files to say anything.
     unseen = late - waiting.missing
-    sure: Sure = "certain" if not unseen else "likely"
     one = min(late)
     found_at = standing(case, one)
     what = f"has not called {waiting.operation} {waiting.seq} of group {waiting.label}"
@@ -69,18 +69,14 @@ def _missing(case: Case, found: Explained) -> Verdict | None:
         cause = f"{doing}; it {what}" if len(late) == 1 else f"{cause}: {doing}"
     if unseen:
         cause += f" ({several(set(unseen))} left no record)"
-    return Verdict(
-        kind="hang",
+    return _hang(
+        case,
+        waiting,
+        set(late),
         cause=cause,
-        ranks=tuple(sorted(late)),
-        victims=tuple(sorted(set(waiting.calls) - late)),
-        group=waiting.label,
-        seq=waiting.seq,
-        operation=waiting.operation,
         line=found_at.line,
         worker_line=found_at.worker_line,
-        others_line=common_line(case, waiting.calls),
-        sure=sure,
+        sure="certain" if not unseen else "likely",
         next=None if found_at.line else f"the stack of rank {one}: py-spy dump --nonblocking --pid PID",
         grounds=(*grounds(*list(waiting.calls.values())[:3]), *found_at.grounds),
     )
@@ -106,16 +102,14 @@ def _inside(case: Case, waiting: Waiting) -> Verdict | None:
             return None
         what = f"{several(slow)} has not ended {waiting.operation} {waiting.seq}, which the others have"
         return _stuck(case, waiting, slow, what)
-    return Verdict(
-        kind="hang",
+    return _hang(
+        case,
+        waiting,
+        set(),
         cause=(
             f"all ranks have called {waiting.operation} {waiting.seq} of group {waiting.label} and none has ended it: "
             "the network, the library or a device; no rank is late"
         ),
-        victims=tuple(sorted(waiting.calls)),
-        group=waiting.label,
-        seq=waiting.seq,
-        operation=waiting.operation,
         line=common_line(case, waiting.calls),
         sure="unsure",
         next="the kernels' logs (dmesg), NCCL_DEBUG=INFO, and ncclras of each node",
@@ -125,18 +119,29 @@ def _inside(case: Case, waiting: Waiting) -> Verdict | None:
 
 def _stuck(case: Case, waiting: Waiting, late: set[int], cause: str) -> Verdict:
     found = standing(case, min(late))
-    place = waiting.calls[min(late)].place
+    call = waiting.calls[min(late)]
+    return _hang(
+        case,
+        waiting,
+        late,
+        cause=cause,
+        line=found.line or case.line(call.place),
+        sure="likely",
+        next=f"the stack of rank {min(late)} with native frames: py-spy dump --native --pid PID",
+        grounds=(*grounds(call), *found.grounds),
+    )
+
+
+def _hang(case: Case, waiting: Waiting, late: set[int], **rest: Any) -> Verdict:
+    """``late`` against those that wait for them in ``waiting``; no rank is accused if it is empty."""
+    others = {rank: call for rank, call in waiting.calls.items() if rank not in late}
     return Verdict(
         kind="hang",
-        cause=cause,
         ranks=tuple(sorted(late)),
-        victims=tuple(sorted(set(waiting.calls) - late)),
+        victims=tuple(sorted(others)),
         group=waiting.label,
         seq=waiting.seq,
         operation=waiting.operation,
-        line=found.line or case.line(place),
-        others_line=common_line(case, {rank: call for rank, call in waiting.calls.items() if rank not in late}),
-        sure="likely",
-        next=f"the stack of rank {min(late)} with native frames: py-spy dump --native --pid PID",
-        grounds=(*grounds(waiting.calls[min(late)]), *found.grounds),
+        others_line=common_line(case, others) if late else None,
+        **rest,
     )

@@ -5,22 +5,20 @@ read is told and left out; one that is nothing of ours is told, too, and scripts
 """
 
 import errno
-import gzip
+import io
 import os
 import sys
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import msgspec
-import zstandard
 
 from paceline.unpacking import unpacked
 from paceline.utf8 import as_utf8
 
 from ..evidence import Statement
-from . import json_files, recorder_file, stack_file
+from . import json_files, pods, recorder_file, stack_file
 from .log_file import LogFile, rank_in_name
 
 MOST_FILES = 100_000
@@ -59,8 +57,8 @@ def read(paths: list[str], most_unpacked: int) -> Read:
     files = 0
     for turn, path in enumerate(_walked(paths, notes)):
         try:
-            said = _one(path, turn, most_unpacked)
-        except (recorder_file.RecorderError, OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
+            said = _one(path, turn, most_unpacked, notes)
+        except (recorder_file.RecorderError, OSError) as error:
             notes.append(f"{path}: {getattr(error, 'strerror', None) or error}; left out")
             continue
         if said is None:
@@ -97,30 +95,43 @@ def _files_of(path: str) -> Iterator[str]:
                 yield full
 
 
-def _one(path: str, turn: int, most_unpacked: int) -> list[Statement] | None:
+def _one(path: str, turn: int, most_unpacked: int, notes: list[str]) -> list[Statement] | None:
+    """What one file says; None where it is nothing of ours. One that breaks off says what comes before."""
+    name = "standard input" if path == "-" else path
+
+    def breaks_off(error: OSError) -> None:
+        notes.append(f"{name}: {error}; read up to there")
+
     if path == "-":
-        return LogFile("standard input").read(as_utf8(sys.stdin.buffer))
+        given = io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
+        with unpacked(given, name, most_unpacked, breaks_off) as stream:
+            return _read(stream, name, turn)
     if not os.path.isfile(path) and os.path.exists(path):
         raise OSError(errno.EINVAL, "no file and no folder", path)
-    plain = path.removesuffix(".gz").removesuffix(".zst")
-    with _opened(path, most_unpacked) as raw:
-        stream = as_utf8(raw)
-        head = stream.read(_HEAD)
-        if not head:
-            return []
-        if recorder_file.looks_like(head):
-            data = head + stream.read(recorder_file.MOST_BYTES + 1 - len(head))
-            return recorder_file.statements(recorder_file.unpickled(data), plain, recorder_file.rank_in_name(plain))
-        if b"\x00" in head[:4096]:
-            return None
-        if head.lstrip()[:1] == b"{" and (said := _json(head, stream, plain, turn)) is not None:
-            return said
-        if stack_file.looks_like(head):
-            text = (head + stream.read(64 << 20)).decode("utf-8", "replace")
-            return stack_file.statements(text, plain, rank_in_name(plain))
-        if head.lstrip()[:1] == b"{" and _is_one_document(head):
-            return None
-        return LogFile(plain).read(_Joined(head, stream))
+    with Path(path).open("rb") as file, unpacked(file, path, most_unpacked, breaks_off) as raw:
+        return _read(raw, path.removesuffix(".gz").removesuffix(".zst"), turn)
+
+
+def _read(raw: IO[bytes], plain: str, turn: int) -> list[Statement] | None:
+    stream = as_utf8(raw)
+    head = stream.read(_HEAD)
+    if not head:
+        return []
+    if recorder_file.looks_like(head):
+        data = head + stream.read(recorder_file.MOST_BYTES + 1 - len(head))
+        return recorder_file.statements(recorder_file.unpickled(data), plain, recorder_file.rank_in_name(plain))
+    if b"\x00" in head[:4096]:
+        return None
+    if head.lstrip()[:1] == b"{" and (said := _json(head, stream, plain, turn)) is not None:
+        return said
+    if stack_file.looks_like(head):
+        text = (head + stream.read(64 << 20)).decode("utf-8", "replace")
+        return stack_file.statements(text, plain, rank_in_name(plain))
+    if pods.looks_like(head):
+        return pods.of_text((head + stream.read(64 << 20)).decode("utf-8", "replace"), plain)
+    if head.lstrip()[:1] == b"{" and _is_one_document(head):
+        return None
+    return LogFile(plain).read(_Joined(head, stream))
 
 
 class _Joined:
@@ -135,15 +146,6 @@ class _Joined:
             head, self._head = self._head, b""
             return head
         return self._stream.read(size)
-
-
-def _opened(path: str, most_unpacked: int) -> IO[bytes]:
-    if path.endswith(".gz"):
-        return unpacked(gzip.open(path, "rb"), path, most_unpacked)
-    if path.endswith(".zst"):
-        reader = zstandard.ZstdDecompressor().stream_reader(Path(path).open("rb"), read_across_frames=True)  # noqa: SIM115 - the reader closes it
-        return unpacked(reader, path, most_unpacked)
-    return Path(path).open("rb")
 
 
 def _is_one_document(head: bytes) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..evidence import Call, Exit, Failure, Look, Place, Placed, Process, Source, Statement
+from . import pods
 from .job_lines import classified, failure
 from .kernel_lines import pci
 
@@ -20,6 +21,8 @@ def statements(data: Any, name: str, turn: int, rank: int | None) -> list[Statem
     """What a file's ``data`` says; None where it is of no form that is known. ``turn`` orders files of looks."""
     if not isinstance(data, dict) or not data:
         return None
+    if "apiVersion" in data:
+        return pods.of_json(data, name)
     if isinstance(data.get("message"), dict | str) and set(data) <= {"message", "error_code", "timestamp"}:
         return _error_file(data["message"], name, rank)
     if "rank" in data and isinstance(data["rank"], int):

@@ -101,7 +101,7 @@ class LogFile:
         self._voices: dict[str, set[int]] = {}
         self._tasks: dict[str, int | None] = {}
         self._unknown: list[tuple[str, int]] = []
-        self._seen: set[int] = set()
+        self._seen: dict[int, str] = {}
         self._spoke: tuple[int | None, int] = None, 0
         self.left_out = 0
 
@@ -151,7 +151,8 @@ class LogFile:
             rank = line.rank if line.rank is not None else self._rank
             if line.rank is not None:
                 self._voices.setdefault(_launchers(line.voice), set()).add(line.rank)
-                self._seen.add(line.rank)
+                if not self._seen.get(line.rank):
+                    self._seen[line.rank] = line.node or self._node
             self._read(line, rank)
 
     def _read(self, line: Line, rank: int | None) -> None:
@@ -164,7 +165,7 @@ class LogFile:
             table = self._tables.setdefault(voice, AgentTable())
         if table is not None:
             self._keep(table.line(line.text, source), voice)
-        was_open = self._tracebacks.reading
+        was_open = self._tracebacks.has(voice)
         self._keep_voiced(self._tracebacks.line(voice, line.text, rank, node, source))
         said = job_lines.statements(line, self._speaker(line, rank), source)
         if was_open and _is_exception(line.text):  # The traceback has the failure, and only that.
@@ -204,9 +205,9 @@ class LogFile:
             rank = next(iter(ranks)) if len(ranks) == 1 and voice else None if several else self._tasks.get(voice)
             if rank is not None:
                 self._said[index] = msgspec.structs.replace(self._said[index], rank=rank)
-        seen = self._seen | ({self._rank} if self._rank is not None else set())
+        seen = self._seen if self._rank is None else {self._rank: self._node} | self._seen
         present = Source("log", self._name)
-        return [*self._said, *(Present(rank=rank, node=self._node, source=present) for rank in sorted(seen))]
+        return [*self._said, *(Present(rank=rank, node=seen[rank], source=present) for rank in sorted(seen))]
 
 
 def _launchers(voice: str) -> str:

@@ -38,6 +38,13 @@ _WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"(?:kernel|slurmstepd)(?:\[\d{1,10}\])?: "
         ),
     ),
+    # A clock alone, as ``kubectl logs --timestamps``, ``ts`` and loggers put it.
+    (
+        "clock",
+        re.compile(
+            r"\[?(?:\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2} [ \d]\d )?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]? "
+        ),
+    ),
     ("pdsh", re.compile(r"([A-Za-z][A-Za-z0-9.-]{0,62}\d): (?=\[|Traceback|  )")),
 )
 
@@ -99,7 +106,7 @@ def unwrapped(text: str) -> Line:
             if found is None:
                 break
             _note(kind, found, said)
-            if kind == "cri":
+            if kind in ("cri", "clock"):
                 text = text[found.end() :]
                 continue
         voice.append(found.group().strip())

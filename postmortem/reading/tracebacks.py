@@ -83,6 +83,10 @@ class Tracebacks:
         """Whether some traceback needs the next lines."""
         return bool(self._open)
 
+    def has(self, voice: str) -> bool:
+        """Whether this voice has a traceback that may go on."""
+        return voice in self._open
+
     def line(self, voice: str, text: str, rank: int | None, node: str, source: Source) -> Iterator[Voiced]:
         """Take a line; gives what is complete by it, each with its voice."""
         if text.startswith("Traceback (most recent call last)"):

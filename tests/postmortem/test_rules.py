@@ -51,6 +51,12 @@ def timed_out(rank, seq=7, operation="ALLREDUCE", numel=10, group="0(default_pg)
         "[pod/llm-worker-{0}/pytorch] [rank{0}]: ",
         "2026-11-20T09:13:57.123456789Z stderr F [rank{0}]: ",
         "\x1b[31m[rank{0}]: \x1b[0m",
+        "2026-11-20 09:13:57,123 [rank{0}]: ",
+        "[2026-11-20 09:13:57] [rank{0}]: ",
+        "2026-11-20T09:13:57+01:00 {0}: ",
+        "Nov 20 09:13:57 [rank{0}]: ",
+        "[09:13:57.123] [default{0}]:[rank{0}]: ",
+        "[default{0}]:09:13:57 [rank{0}]: ",
         "node-1: [rank{0}]: ",
     ],
 )

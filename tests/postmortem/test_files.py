@@ -1,0 +1,64 @@
+"""Files as they come: packed, cut, through a pipe."""
+
+import gzip
+import os
+import random
+import sys
+
+import pytest
+import zstandard
+
+from postmortem.deciding.decide import decide
+from postmortem.reading.files import read
+
+DIED = (
+    "[rank2]: Traceback (most recent call last):\n"
+    '[rank2]:   File "/app/train.py", line 10, in step\n'
+    "[rank2]: ValueError: bad label\n"
+)
+NOISE = "".join(f"[rank{n % 4}]: step {n} loss {random.Random(n).random()}\n" for n in range(9000))
+
+
+@pytest.fixture
+def standard_input(monkeypatch, tmp_path):
+    (tmp_path / "given").touch()
+    with (tmp_path / "given").open() as source:
+        monkeypatch.setattr("sys.stdin", source)
+        yield (tmp_path / "given").write_bytes
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress], ids=["plain", "gzip", "zstd"])
+def test_standard_input_is_read_packed_or_not(standard_input, pack):
+    standard_input(pack((NOISE + DIED).encode()))
+    found = read(["-"], 1 << 30)
+    assert decide(found.statements).ranks == (2,)
+    assert found.notes == []
+    assert os.fstat(sys.stdin.fileno()).st_size  # It is still open.
+
+
+def test_standard_input_may_be_a_stack(standard_input):
+    """Whatever a file may be, not only a log."""
+    standard_input(
+        b"Process 7: python train.py\nPython v3.11.7 (/usr/bin/python)\n\n"
+        b'Thread 7 (idle): "MainThread"\n    load (/app/train.py:9)\n'
+    )
+    (stack, *_) = read(["-"], 1 << 30).statements
+    assert stack.pid == 7
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
+def test_a_packed_log_that_is_cut_says_what_comes_before_the_cut(tmp_path, pack):
+    packed = pack((DIED + NOISE).encode())
+    (tmp_path / f"job.log{'.gz' if packed[:1] == bytes([31]) else '.zst'}").write_bytes(packed[: len(packed) // 2])
+    found = read([str(tmp_path)], 1 << 30)
+    assert decide(found.statements).ranks == (2,)
+    if pack is gzip.compress:
+        (note,) = found.notes
+        assert "cut off" in note
+
+
+def test_a_bomb_is_read_to_the_bound_and_says_so(tmp_path):
+    (tmp_path / "job.log.gz").write_bytes(gzip.compress((DIED + NOISE).encode()))
+    found = read([str(tmp_path)], 300_000)
+    assert decide(found.statements).ranks == (2,)
+    assert "--most-unpacked" in found.notes[0]
