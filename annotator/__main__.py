@@ -12,6 +12,7 @@ import threading
 from paceline.health import add_web_options
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import add_brokers_option
+from paceline.options import Parser
 from paceline.terminal import log_to_stderr, say
 
 from .access import manifest, rules
@@ -31,7 +32,7 @@ Exit status with --once: 0 when all is written, 1 when not.
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline annotate",
         description="Annotate nodes, pods and their owners in Kubernetes with findings.\n"
         "Needs Kafka and the Kubernetes API.",

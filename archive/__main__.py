@@ -14,6 +14,7 @@ from paceline.health import add_web_options
 from paceline.history.spans import seconds
 from paceline.history.store import StoreError
 from paceline.kafka.settings import add_brokers_option
+from paceline.options import Parser
 from paceline.settings import ARCHIVE, DATABASE, SettingError, number
 from paceline.terminal import log_to_stderr, say
 
@@ -35,7 +36,7 @@ Only one process writes an archive.
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline archive",
         description="Store events as Parquet files, in a folder or a bucket.\nNeeds a Kafka broker.",
         epilog=EPILOG,

@@ -6,6 +6,7 @@ import sys
 
 from paceline import tls
 from paceline.kafka.settings import add_brokers_option
+from paceline.options import Parser
 from paceline.terminal import log_to_stderr, say
 
 EXAMPLES = """\
@@ -38,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="paceline control",
         description="Record sessions and apply changes over HTTP.\nNeeds a Kafka broker.",
         epilog=EXAMPLES,

@@ -7,6 +7,7 @@ import sys
 
 from paceline import tls
 from paceline.kafka.settings import add_brokers_option
+from paceline.options import Parser
 from paceline.settings import ARCHIVE, FORECASTER_TOKEN
 from paceline.terminal import log_to_stderr, say
 
@@ -38,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="paceline forecaster",
         description="Forecast metrics with intervals, find cycles and job kinds, over HTTP and Kafka.\n"
         "Needs a Kafka broker, or --no-bus.",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from paceline.events import OP_INDEX
+from paceline.options import Parser
 from paceline.recording import RecordingError, Writer
 from paceline.terminal import Progress, say
 from paceline.timed_event import TimedEvent
@@ -47,7 +48,7 @@ FIELDS = ("rank", "dp", "tp", "stage", "step", "op", "microbatch", "start", "dur
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline import",
         description="Make a recording from files of other tools, for `paceline analyze` and `paceline replay`.\n"
         "Needs no broker.",

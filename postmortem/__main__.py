@@ -14,6 +14,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.outbound import Outbound
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
+from paceline.options import Parser
 from paceline.terminal import say
 from paceline.unpacking import MOST_STREAMED_GIB, add_option
 
@@ -39,7 +40,7 @@ Status: 0 something was found, 1 nothing was, 2 wrong options or unreadable file
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline why",
         description="Find why a job hung or died: the rank, the line of code, and the ranks that only waited.\n"
         "Needs its logs or dumps.",

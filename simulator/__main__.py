@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.kafka.settings import add_brokers_option
+from paceline.options import Parser
 from paceline.pace import speed
 from paceline.recording import check_writable
 from paceline.terminal import Progress, say
@@ -39,7 +40,7 @@ slowdown (the whole job), silent (a node that sends nothing, while all train on)
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline simulate",
         description="Simulate a training job of any size, with noise and known faults.\n"
         "Needs a Kafka broker, or -o FILE.",

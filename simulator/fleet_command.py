@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from paceline.kafka.settings import add_brokers_option
+from paceline.options import Parser
 from paceline.pace import speed
 from paceline.recording import check_writable
 from paceline.terminal import Progress, say
@@ -33,7 +34,7 @@ docs/simulate.md has every key of the description, with what it means and how it
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline simulate fleet",
         description="Simulate many jobs on many nodes, with known faults and silences.\n"
         "Needs a Kafka broker, or -o FILE.",

@@ -12,6 +12,7 @@ from paceline.command_rules import Reader
 from paceline.health import add_web_options
 from paceline.identity import node_of
 from paceline.kafka.settings import BrokerSettings, add_brokers_option, add_no_commands_option
+from paceline.options import Parser
 from paceline.patience import patient
 from paceline.settings import ALLOWED_HOSTS, CLUSTER, MOST_RANKS, NO_COMMANDS
 from paceline.terminal import log_to_stderr, say
@@ -42,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="paceline streams",
         description="Read timings from Kafka, find stragglers and causes, write findings to Kafka.\n"
         "Needs a Kafka broker.",

@@ -14,6 +14,7 @@ from paceline import recording, terminal, topics, wire
 from paceline.energy.energy_book import EnergyBook
 from paceline.energy.tariff import tariff
 from paceline.events import DeviceSamples, Event, Finding, HostSamples, JobDescribed, NodeDescribed, StepTimings
+from paceline.options import Parser
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 from paceline.unpacking import GIB, MOST_STREAMED_GIB, OPTION, add_option
@@ -174,7 +175,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="paceline analyze",
         description="Find the rank that held a recorded job back, since when and why.\nNeeds a recording, no broker.",
         epilog=EXAMPLES,

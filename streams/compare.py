@@ -9,6 +9,7 @@ import math
 import sys
 
 from paceline import terminal
+from paceline.options import Parser
 from paceline.unpacking import MOST_STREAMED_GIB, add_option
 
 from .document_file import FORMATS, DocumentError, encoded, format_of, write
@@ -48,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=PROGRAM,
         description="Compare two runs: step time by phase, with intervals, and other differences.\n"
         "Needs two recordings, no broker.",

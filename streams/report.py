@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from paceline import terminal
 from paceline.energy.tariff import tariff
 from paceline.history.spans import seconds
+from paceline.options import Parser
 from paceline.settings import ARCHIVE
 from paceline.timed_event import TimedEvent
 from paceline.unpacking import MOST_STREAMED_GIB, add_option
@@ -55,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=PROGRAM,
         description="Report a job's time, losses and causes, and what was not measured.\n"
         "Needs a recording or archive, no broker.",

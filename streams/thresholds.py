@@ -13,6 +13,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.outbound import Outbound
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
+from paceline.options import Parser
 from paceline.reported_reader import read_reported
 from paceline.settings import CLUSTER, SettingError
 from paceline.terminal import say
@@ -96,7 +97,7 @@ def _refuse(reason: str) -> int:
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="paceline thresholds",
         description="Change the detection thresholds of one attempt of a job, also while it runs.\n"
         "Needs a Kafka broker.",

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from paceline.options import Parser
 from paceline.terminal import say
 from paceline.visible import visible
 from paceline.yaml_document import LONGEST
@@ -48,7 +49,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline trial",
         usage="paceline trial SPEC.yaml [--run] [--folder DIR] [--json] [--fresh] -- COMMAND …",
         description="Find the fastest placement of a training command by short runs (successive halving).\n"

@@ -14,6 +14,7 @@ from paceline import hosts, settings, tls
 from paceline.energy.tariff import tariff
 from paceline.install import install
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.options import Parser
 
 from .login_secrets import missing
 from .theme import OPTIONS
@@ -29,7 +30,7 @@ EXAMPLES = """examples:
 
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline ui",
         description="Serve the live page: slow ranks, since when and why.\nNeeds a Kafka broker.",
         epilog=EXAMPLES,

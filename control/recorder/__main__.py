@@ -13,6 +13,7 @@ from pathlib import Path
 from paceline.delivery.publisher import Publisher
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.options import Parser
 from paceline.settings import SettingError
 from paceline.terminal import log_to_stderr
 from paceline.topics import SESSION
@@ -30,7 +31,7 @@ CLOSE_S = 5.0
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(prog="python -m control.recorder", description=__doc__)
+    made = Parser(prog="python -m control.recorder", description=__doc__)
     made.add_argument("folder", type=Path, metavar="FOLDER", help="the session's folder")
     made.add_argument("--finish", action="store_true", help="read what the brokers hold now, and end")
     made.add_argument("--lock", type=int, metavar="FD", help="the descriptor that holds the folder's lock")

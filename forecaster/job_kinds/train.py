@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.options import Parser
+
 from .classifier import classify
 from .features import FEATURES
 from .kind import JOB_KINDS
@@ -176,7 +178,7 @@ def content(model: KindModel, scores: dict[str, float], jobs: Sequence[LabelledJ
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m forecaster.job_kinds.train",
         description=__doc__,
         epilog=EXAMPLES,

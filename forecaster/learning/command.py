@@ -10,6 +10,7 @@ import numpy as np
 from paceline import recording, topics, wire
 from paceline.events import JobDescribed
 from paceline.install import install
+from paceline.options import Parser
 from paceline.terminal import say
 
 from ..history import History
@@ -32,7 +33,7 @@ MADE_UP = 0.15
 
 def main(argv: list[str]) -> int:
     """Train and write the weights; 2 where a recording cannot be used or torch is missing."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="paceline forecaster train",
         description="Train the global network on the windows in recordings and archives. It needs paceline[training].",
         epilog=EXAMPLES,

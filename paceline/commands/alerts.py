@@ -30,6 +30,7 @@ from paceline.health import Health, add_web_options, serve
 from paceline.install import install
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.options import Parser
 from paceline.settings import ALERTS_TO, ALLOWED_HOSTS, CLUSTER, SMTP_PASSWORD, SMTP_USERNAME, SettingError
 from paceline.terminal import say
 from paceline.visible import visible, without_login
@@ -53,7 +54,7 @@ users can see the command line. Exit status with --once and --test: 0 when all w
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline alerts",
         description="Send findings and suggestions to chat, mail, a program or Alertmanager, also when they end.\n"
         "Needs a Kafka broker.",

@@ -18,6 +18,7 @@ from paceline.events import ACCEPT, CAPTURE, DISMISS, FULL_ROWS, SAMPLE, Command
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow_words import reports
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.options import Parser
 from paceline.reported_reader import read_reported
 from paceline.settings import CLUSTER
 from paceline.terminal import say
@@ -51,7 +52,7 @@ _scalars = msgspec.json.Decoder(None | bool | int | float | str)
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline ask",
         description="Send a request to sidecars, collectors or workers, and print the outcome.\nNeeds a Kafka broker.",
         epilog=EPILOG,

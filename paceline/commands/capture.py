@@ -16,6 +16,7 @@ from typing import Any
 from paceline import control_access, tls
 from paceline.commands.asking import issuer, seconds
 from paceline.control_client import ControlClient, ControlError, segment
+from paceline.options import Parser
 from paceline.terminal import Progress, say
 from paceline.visible import visible
 
@@ -34,7 +35,7 @@ PASSING = ("asked", "running", "arriving")
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=PROGRAM,
         description="Get PyTorch profiler traces of chosen ranks of a running job, and analyze them.\n"
         "Needs paceline control.",

@@ -18,6 +18,7 @@ from paceline.commands.stack import StackError, add_service_options, broker, che
 from paceline.kafka.embedded import EmbeddedBrokerError
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import add_brokers_option
+from paceline.options import Parser
 from paceline.terminal import say
 
 #: Where fewer samples take the time away.
@@ -35,7 +36,7 @@ EXAMPLES = """examples:
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline demo",
         description="Run a small training job with one slow rank, and find it live.\n"
         "Needs Paceline's extras for `up`, and PyTorch.",

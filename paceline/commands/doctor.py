@@ -12,6 +12,7 @@ from paceline.commands.checks import Check
 from paceline.delivery.spool_folders import spool_place
 from paceline.kafka.errors import BusError, explained
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.options import Parser
 from paceline.rights import SERVICES
 from paceline.settings import SettingError
 from paceline.visible import visible, without_logins
@@ -31,7 +32,7 @@ examples:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline doctor",
         description="Check broker, login, topics, NVML, AMD SMI, clock, versions, archive, lag, spools, dead letters; "
         "print a fix for each problem.\n"

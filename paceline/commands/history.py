@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from paceline.install import install
+from paceline.options import Parser
 from paceline.settings import ARCHIVE, whole
 from paceline.terminal import say
 
@@ -87,7 +88,7 @@ QUESTIONS: Mapping[str, Question] = {
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=PROGRAM,
         description="Query an archive: jobs, findings, devices, nodes.\nNeeds an archive of `paceline archive`.",
         epilog=EPILOG,

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from paceline.install import install
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.options import Parser
 from paceline.terminal import say
 from paceline.visible import without_login
 
@@ -29,7 +30,7 @@ Spans are few: of each job one step a second, of its lowest rank and of the rank
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline otlp",
         description="Send findings as log events and steps as spans, by OTLP over HTTP.\n"
         "Needs a Kafka broker and an OTLP receiver.",

@@ -16,6 +16,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, NOW, Follower
 from paceline.kafka.follow_words import reports
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.options import Parser
 from paceline.recording import RecordingError, Writer
 from paceline.selection import Selection
 from paceline.terminal import say
@@ -29,7 +30,7 @@ EXAMPLES = """examples:
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline record",
         description="Write events from Kafka to a recording: JSON Lines, compressed by the file's suffix.\n"
         "Needs a Kafka broker.",

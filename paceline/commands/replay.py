@@ -18,6 +18,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.outbound import Outbound
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
+from paceline.options import Parser
 from paceline.pace import Pace, speed
 from paceline.recording import Bad, Line, RecordingError, read, value_of
 from paceline.terminal import Progress, say
@@ -37,7 +38,7 @@ MOST_SHOWN = 3
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline replay",
         description="Send a recording to Kafka again.\nNeeds a Kafka broker.",
         epilog=EXAMPLES,

@@ -12,6 +12,7 @@ import sys
 
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.options import Parser
 from paceline.rights import SERVICES, Rule, default_principals, rules
 from paceline.settings import SettingError
 from paceline.terminal import say
@@ -31,7 +32,7 @@ _PRINCIPAL = re.compile(r"[A-Za-z]+:[^\x00-\x1f\x7f]+")
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=PROGRAM,
         description="Print the minimal Kafka ACLs of each service.\nNeeds a broker only with --apply.",
         epilog=EXAMPLES,

@@ -24,6 +24,7 @@ from paceline.identity import FALLBACK_JOB_VARIABLE, made_up
 from paceline.install import install
 from paceline.kafka.settings import add_brokers_option, add_no_commands_option, optional_settings
 from paceline.launchers import own_local_rank, tasks_here
+from paceline.options import Parser
 from paceline.recording import RecordingError, check_writable
 from paceline.settings import (
     BROKERS,
@@ -63,7 +64,7 @@ The exit status is the command's own: 128 + N when signal N ended it, 127 when t
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline run",
         usage="paceline run [--job NAME] [--record FILE] [--brokers HOST:PORT] [--no-panel] [--quiet] … -- COMMAND …",
         description="Run a training command, script unchanged; report slow ranks live and at the end.\n"

@@ -16,6 +16,7 @@ from paceline import control_access, tls
 from paceline.commands.asking import issuer, seconds
 from paceline.commands.session_table import listed, numbers, one
 from paceline.control_client import ControlClient, ControlError, segment
+from paceline.options import Parser
 from paceline.terminal import Progress, say
 from paceline.visible import visible
 
@@ -44,7 +45,7 @@ ENDING = ("starting", "recording", "stopping")
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=PROGRAM,
         description="Record events under a name, and prove that nothing is missing.\nNeeds paceline control.",
         epilog=EXAMPLES,

@@ -15,6 +15,7 @@ from paceline.commands import stack_state
 from paceline.commands.stack_state import Machine, Stack
 from paceline.commands.worker_watch import readiness
 from paceline.kafka.settings import split
+from paceline.options import Parser
 from paceline.patience import patient
 from paceline.settings import SettingError
 from paceline.terminal import say
@@ -131,6 +132,4 @@ def down(argv: list[str]) -> int:
 
 
 def _parser(name: str, what: str) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(
-        prog=f"paceline {name}", description=what, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    return Parser(prog=f"paceline {name}", description=what, formatter_class=argparse.RawDescriptionHelpFormatter)

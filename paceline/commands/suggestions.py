@@ -22,6 +22,7 @@ from paceline.kafka.follow import BEGINNING, Follower
 from paceline.kafka.follow_words import reports
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.start_budget import StartBudget
+from paceline.options import Parser
 from paceline.patience import patient
 from paceline.prometheus import PrometheusError
 from paceline.settings import number
@@ -51,7 +52,7 @@ RECOMMENDERS = "paceline.recommenders"
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=PROGRAM,
         description="List suggestions by expected gain; accept or dismiss one.\nNeeds a Kafka broker, or --prometheus.",
         epilog=EPILOG,

@@ -15,6 +15,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, NOW, POLL_S, Follower
 from paceline.kafka.follow_words import reports
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.options import Parser
 from paceline.standard_streams import reader_has_gone
 from paceline.terminal import say
 from paceline.topics import Topic
@@ -30,7 +31,7 @@ EPILOG = """examples:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline tail",
         description="Print a topic's events as JSON Lines, live.\nNeeds a Kafka broker.",
         epilog=EPILOG,

@@ -16,6 +16,7 @@ from paceline.install import install
 from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.options import Parser
 from paceline.terminal import say
 from paceline.top import plain
 from paceline.top.picture import Picture
@@ -39,7 +40,7 @@ examples:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline top",
         description="Show jobs, ranks, findings and suggestions in a terminal, live.\nNeeds a Kafka broker.",
         epilog=EPILOG,

@@ -8,6 +8,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics, existing_topics
+from paceline.options import Parser
 from paceline.terminal import say
 from paceline.topics import HOUR_MS, TOPICS, Topic
 
@@ -20,7 +21,7 @@ EPILOG = """examples:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline topics",
         description="Create the Kafka topics, or list the declared and the existing ones.\nNeeds a Kafka broker.",
         epilog=EPILOG,

@@ -35,6 +35,7 @@ from paceline.commands.worker_watch import WorkerWatch, readiness
 from paceline.kafka.embedded import EmbeddedBrokerError
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.options import Parser
 from paceline.settings import CONTROL_URL
 from paceline.terminal import say
 
@@ -49,7 +50,7 @@ EXAMPLES = """examples:
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline up",
         description="Start broker, services and page on this machine. Ctrl-C stops them.\nNeeds paceline[up].",
         epilog=EXAMPLES,

@@ -11,6 +11,7 @@ import socket
 import sys
 from pathlib import Path
 
+from paceline.options import Parser
 from paceline.terminal import say
 
 
@@ -18,7 +19,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     """The sidecar's options."""
     from paceline.kafka.settings import add_brokers_option, add_no_commands_option
 
-    parser = argparse.ArgumentParser(prog="python -m paceline.sidecar", description=__doc__)
+    parser = Parser(prog="python -m paceline.sidecar", description=__doc__)
     parser.add_argument("--socket", required=True, type=Path, help="where ranks connect; its folder is ours alone")
     parser.add_argument("--record", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz or .jsonl.zst")
     add_brokers_option(parser)

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from paceline.options import Parser
 from paceline.signals import outlive
 from paceline.terminal import say
 
@@ -29,7 +30,7 @@ LAST_ROUNDS = 3
 
 def arguments(argv: list[str]) -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(prog="python -m paceline.tracking", description=__doc__)
+    parser = Parser(prog="python -m paceline.tracking", description=__doc__)
     parser.add_argument("--socket", required=True, type=Path, help="where rank 0 connects; its folder is ours alone")
     parser.add_argument("--track", action="append", default=[], metavar="TRACKER", help="as of paceline run")
     parser.add_argument("--events-fd", required=True, type=int, metavar="N", help="the sidecar's events come here")
