@@ -30,6 +30,11 @@ KINDS = {
     "node_silent": "Silent node",
     "below_rating": "Below rated speed",
     "insufficient_data": "Not enough data",
+    "died": "Died",
+    "collective_mismatch": "Different collectives",
+    "order_deadlock": "Deadlock of groups",
+    "network": "Network fault",
+    "waiting": "Waiting, no hang",
 }
 NONE = "not measured"
 #: What is before 1971 counts from 0: it is a time without a date.

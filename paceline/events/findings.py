@@ -28,6 +28,11 @@ FindingKind = Literal[
     "node_silent",
     "below_rating",
     "insufficient_data",
+    "died",
+    "collective_mismatch",
+    "order_deadlock",
+    "network",
+    "waiting",
 ]
 FindingState = Literal["suspected", "confirmed", "recovered"]
 #: What a reader must see first; a state of a newer version is one to look at, like a suspicion.

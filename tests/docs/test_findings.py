@@ -8,6 +8,7 @@ import pytest
 
 from paceline.events import PHASES, Finding, FindingKind, FindingState
 from paceline.rated_names import BUSY
+from postmortem.deciding.verdict import Kind as KindOfFiles
 from streams.cluster_ratings import MOST_SPEEDS
 from streams.episodes.causes import CAUSES
 from streams.jobs.config import JobConfig
@@ -36,6 +37,7 @@ def percent(ratio: float) -> str:
 
 CAUSE_CELLS = {name: cell for names, cell in table("Cause") for name in names}
 KIND_CELLS = {name: cell for names, cell in table("The job as a whole") for name in names}
+FILE_CELLS = {name: cell for names, cell in table("From the files of a job") for name in names}
 
 
 def test_every_cause_is_in_the_table_and_no_other():
@@ -89,8 +91,14 @@ def test_every_kind_of_finding_is_on_the_page():
         "load_imbalance",
         "below_rating",
     }
-    assert set().union(KIND_CELLS, *coded.values()) == set(get_args(FindingKind))
+    assert set().union(KIND_CELLS, FILE_CELLS, *coded.values()) == set(get_args(FindingKind))
     assert len(KIND_CELLS) == len(table("The job as a whole"))
+
+
+def test_what_files_show_is_a_kind_of_the_bus():
+    """`paceline why` sends no kind that readers of the topic have no words for; its own kinds have their table."""
+    assert set(get_args(KindOfFiles)) <= set(get_args(FindingKind))
+    assert set(FILE_CELLS) == set(get_args(KindOfFiles)) - {"hang", "device_fault", "insufficient_data"}
 
 
 @pytest.mark.parametrize(
