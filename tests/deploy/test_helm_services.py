@@ -35,6 +35,7 @@ from experiments.chart.render import (
 from experiments.twin import compose
 from experiments.twin.__main__ import WEB
 from forecaster.api import app as forecaster_app
+from forecaster.api.executor import ForecastExecutor
 from forecaster.memory import Memory
 from paceline.alerts.target import of_url
 from paceline.commands import alerts, doctor, topics
@@ -108,7 +109,7 @@ def served() -> dict[str, set[str]]:
         path for path in ("/healthz", "/readyz", "/metrics") if health.answer(path, {"host": "localhost"}).status == 200
     }
     asked = {
-        "forecaster": paths(forecaster_app.application(None, Memory())),  # type: ignore[arg-type]
+        "forecaster": paths(forecaster_app.application(ForecastExecutor(None, 1), Memory())),  # type: ignore[arg-type]
         "control": paths(control_app.application(control_app.Parts([], lambda: None, None))),  # type: ignore[arg-type]
         # Streamlit's own; that it answers is seen by `make helm-check`, and by the image's health check.
         "ui": {"/_stcore/health", "/_stcore/metrics"},

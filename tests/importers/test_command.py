@@ -57,7 +57,7 @@ def test_a_missing_file_is_named(tmp_path, capsys):
 def bomb(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of a thousandth of the size of what it holds."""
     path = tmp_path_factory.mktemp("bomb") / "bomb.gz"
-    path.write_bytes(gzip.compress(bytes(100 << 20)) * 15)
+    path.write_bytes(gzip.compress(b" " * (100 << 20)) * 15)
     return path
 
 

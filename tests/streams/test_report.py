@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from paceline import recording, topics, wire
+from paceline.install import install
 from streams.report import main
 from tests.derived_events import finding, job_window
 
@@ -65,7 +66,7 @@ def test_without_its_extra_a_pdf_says_which_one(run, monkeypatch, capsys):
     """Exit status 2, and what to install."""
     monkeypatch.setitem(sys.modules, "weasyprint", None)
     assert main([run, "--format", "pdf"]) == 2
-    assert "paceline[reports]" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith(f"needs WeasyPrint; {install('reports')}\n")
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def program(folder: Path, text: str) -> dict[str, str]:
         ("exit 3", "sacct failed with status 3: nothing"),
         ("exec sleep 600", "sacct did not end within 0.2 s"),
         ("exec >/dev/null 2>&1; exec sleep 600", "sacct did not end within 0.2 s"),
-        ("exec yes", "sacct says more than 1,000,000 bytes; fix: fewer --sacct-days"),
+        ("exec yes", "sacct prints more than 1,000,000 bytes; fix: fewer --sacct-days"),
     ],
 )
 def test_a_program_that_fails_hangs_or_babbles_is_told_and_ended(
