@@ -244,7 +244,7 @@ def test_a_job_that_never_begins_is_taken_back(slurm):
     slurm.says("scontrol", *[slurm.shows("PENDING", "QOSMaxJobsPerUserLimit")] * 302, slurm.shows("CANCELLED"))
     ended = slurm.polled(executor, job)
     assert ended.how == "gone"
-    assert "has not begun in 300 s: PENDING: QOSMaxJobsPerUserLimit" in ended.said
+    assert "has not started in 300 s: PENDING: QOSMaxJobsPerUserLimit" in ended.said
     assert slurm.asked("scancel") == 1
 
 

@@ -128,7 +128,7 @@ def test_what_was_measured_is_before_and_after(heard, open_page):
 @pytest.mark.slow
 def test_nothing_to_suggest_says_what_was_looked_at(played, open_page):
     """A healthy cluster: how many jobs and GPUs; without a worker: that nobody looks."""
-    assert "Nothing to suggest: 1 job and 4 GPUs looked at" in text_of(open_page(played, now_s=1001.0))
+    assert "Nothing to suggest: 1 job and 4 GPUs checked" in text_of(open_page(played, now_s=1001.0))
     shown = text_of(open_page(played, now_s=9_000.0))
     assert "No stream worker is running" in shown
     assert "paceline streams" in shown
