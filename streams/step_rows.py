@@ -21,8 +21,6 @@ PhaseTimings = OpTimings | StepTimings
 
 #: The row of the whole step among ``OPS``.
 TOTAL = OP_INDEX[STEP]
-#: Nothing in a step lasts for a year; what says so was not measured, and neither are sums of it.
-LONGEST_S = 365 * 86_400.0
 _PASSES = (OP_INDEX["forward"], OP_INDEX["backward"])
 #: An op that no table has.
 UNKNOWN = -1
@@ -81,7 +79,6 @@ def _of_steps(messages: Sequence[StepTimings]) -> StepRows:
         columns = [message.phases.get(word) or unknown(size) for message, size in zip(messages, sizes, strict=True)]
         seconds[OP_INDEX[word]] = floats(columns)
     seconds[TOTAL] = floats([message.step_s for message in messages])
-    _drop_impossible(seconds)
     strange = sum(
         size * len(message.phases.keys() - OP_INDEX.keys()) for message, size in zip(messages, sizes, strict=True)
     )
@@ -98,11 +95,6 @@ def _of_steps(messages: Sequence[StepTimings]) -> StepRows:
     start_s[~((start_s >= 0.0) & (start_s <= LATEST_S))] = np.nan
     rank, step = whole([message.rank for message in messages]), whole([message.step for message in messages])
     return StepRows(rank, step, start_s, seconds, microbatches, left_out_of(messages), strange)
-
-
-def _drop_impossible(seconds: Floats) -> None:
-    """A column may hold any number that its type can: what is longer than any step can be is not known."""
-    seconds[np.abs(seconds) > LONGEST_S] = np.nan
 
 
 def left_out_of(messages: Sequence[StepTimings]) -> Ints:
@@ -149,7 +141,6 @@ def widened(narrow: OpRows) -> StepRows:
     np.add.at(seconds, (op, at), duration_s)
     told[op, at] = True
     seconds[~told] = np.nan
-    _drop_impossible(seconds)
     starts = np.full(first.size, np.nan)
     np.fmin.at(starts, at, start_s)
     closing = op == TOTAL

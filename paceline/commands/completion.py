@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Iterator
 
 from paceline import __main__ as command_line
+from paceline.options import Parser
 from paceline.terminal import say
 
 from .completion_scripts import SHELLS, Option, Place, places
@@ -28,7 +29,7 @@ _VERSION = Option(("-V", "--version"), "show the version", False, ())
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="paceline completion",
         description="Print a script for Tab completion in a shell.\nNeeds nothing else.",
         epilog=EPILOG,

@@ -42,7 +42,8 @@ class Place(NamedTuple):
 def places(words: tuple[str, ...], parser: argparse.ArgumentParser) -> Iterator[Place]:
     """The place of ``parser``, which reads what follows ``words``, and those of its sub-commands.
 
-    >>> parser = argparse.ArgumentParser()
+    >>> from paceline.options import Parser
+    >>> parser = Parser()
     >>> _ = parser.add_argument("--format", choices=["json", "text"], help="how")
     >>> _ = parser.add_subparsers().add_parser("start", help="begin")
     >>> [(place.text, dict(place.names)) for place in places(("paceline", "x"), parser)]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from paceline.events import LATEST_S, MOST_LEFT_OUT, OVERLAYS, PHASES
 
+from ..limits import ABSURD_S
 from ..robust import known_or_zero
 from ..step_rows import TOTAL, StepRows
 
@@ -120,7 +121,7 @@ class OpenSteps:
         if not good.all():
             step, slot, start, seconds, left = step[good], slot[good], start[good], seconds[:, good], left[good]
         if step.size:
-            self._add(step, slot, np.where(seconds >= 0, seconds, np.nan), start, left)
+            self._add(step, slot, np.where((seconds >= 0) & (seconds <= ABSURD_S), seconds, np.nan), start, left)
 
     def _add(self, step: Whole, slot: Whole, seconds: Floats, start: Floats, left: Whole) -> None:
         index = self._rows_of(step)

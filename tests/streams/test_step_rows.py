@@ -53,16 +53,6 @@ def test_a_row_is_a_rank_and_a_step(messages):
     assert told(rows)[0, 0] == ops
 
 
-def test_what_is_longer_than_any_step_is_not_known(wide):
-    """A column of floats holds 1e30 as well; a whole step of that length is none."""
-    odd = {"phases": {"data": columns.durations([0.0, np.nan]), "forward": columns.durations([1e30, 0.25])}}
-    assert told(step_rows([msgspec.structs.replace(wide, **odd)]))[3, 7] == {"data": 0.0, "step": 0.25}
-    assert told(step_rows([msgspec.structs.replace(wide, step_s=columns.durations([1e30, 0.25]))]))[3, 7] == {
-        "data": 0.0,
-        "forward": 0.125,
-    }
-
-
 def test_wide_rows_are_told_as_they_are(wide):
     """0.0 is a value and NaN is not told; starts are absolute."""
     rows = step_rows([wide])

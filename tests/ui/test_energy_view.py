@@ -5,6 +5,7 @@ import pytest
 from paceline import events, topics
 from paceline.energy.job_energy import JobEnergy, Joined
 from paceline.energy.tariff import Tariff
+from paceline.step_samples import DataPart
 from tests.ui.opened_app import opened, text_of
 from ui.energy_view import energy_view
 from ui.feed import Feed
@@ -23,7 +24,7 @@ def test_all_that_is_known_is_noted():
         since_s=0.0,
         until_s=3600.0,
         joined=Joined(gpu_j=3.6e6, steps=3000, told_j=3.6e6, waiting_j=0.9e6),
-        parts={"n": (4, 8, [])},
+        parts={"n": DataPart(4, 8, 8, [])},
     )
     shown = energy_view(account, PRICES)
     assert shown.total == ("2.1", "kWh")

@@ -87,6 +87,20 @@ def test_a_phase_of_zero_seconds_is_told_and_one_not_measured_is_not(make_traini
     assert "checkpoint" not in window.phase_mean_s
 
 
+def test_a_phase_that_is_longer_than_any_step_is_left_out(make_training):
+    """A column holds more than the wire's numbers may be, and the window of its rank can be read all the same."""
+    events = [
+        msgspec.structs.replace(
+            event, duration_s=[1e11 if op == 0 else value for op, value in zip(event.op, event.duration_s, strict=True)]
+        )
+        for event in make_training(seconds=5)
+    ]
+    for window in (found := said(JobWindows(), events)):
+        assert wire.decode(topics.WINDOW, wire.encode(window)) == window
+    assert "data" not in rank_windows(found)[0].phase_mean_s
+    assert "forward" in rank_windows(found)[0].phase_mean_s
+
+
 def test_without_communication_the_waiting_is_unknown(make_training):
     """A job whose waiting is not measured has no wait ratio, not one of 0."""
     events = [
