@@ -171,6 +171,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=quickness)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Tests of a group share a process, or what a file sets up is set up by every process: seen under pytest 9.2."""
+    if getattr(session.config.option, "loadgroup", False) and "PYTEST_XDIST_WORKER" in os.environ and session.items:
+        name = session.items[0].nodeid
+        assert "@" in name, f"pytest-xdist groups no tests under pytest {pytest.__version__}: see pyproject.toml"
+
+
 #: What the running test has started although it has no mark for it.
 _started: list[str] = []
 _may_start = True
