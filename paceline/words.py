@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import UNSET
 
-from paceline.accused_units import unit_of
+from paceline.accused_units import accused_ranks, many_of, unit_of
 from paceline.events import CAUSE_WORDS, Evidence, Finding
 from paceline.ranges import ranges
 
@@ -113,24 +113,33 @@ def many(number: int, word: str) -> str:
     return f"{number:,} {word if number == 1 else word + 's'}"
 
 
-def ranks(numbers: Iterable[int], most: int = 6) -> str:
-    """Ranks in words: no rank, rank 2, ranks 1, 5 and 3 more."""
+def ranks(numbers: Iterable[int], most: int = 6, count: int = 0) -> str:
+    """Ranks in words: no rank, rank 2, ranks 1, 5 and 3 more; ``count`` where there are more than ``numbers``.
+
+    >>> ranks([5, 1]), ranks(range(256), most=2, count=300)
+    ('ranks 1, 5', 'ranks 0, 1 and 298 more')
+    """
     held = sorted(numbers)
+    count = max(count, len(held))
     if not held:
         return "no rank"
-    if len(held) == 1:
+    if count == 1:
         return f"rank {held[0]}"
-    shown = ", ".join(str(number) for number in held[:most])
-    return f"ranks {shown}" + (f" and {len(held) - most} more" if len(held) > most else "")
+    shown = held[:most]
+    listed = ", ".join(map(str, shown))
+    return f"ranks {listed}" + (f" and {count - len(shown):,} more" if count > len(shown) else "")
 
 
 def subject(finding: Finding) -> str:
     """Whom or what a finding is about: the ranks accused, or the node or switch that they make up, else the stage,
-    group, GPU or node, else the whole job."""
+    group, GPU or node, else the whole job; of a finding for many, their number."""
+    held = many_of(finding)
+    if held is not None and held.what != "ranks":
+        return held.words
     if unit := unit_of(finding):
         return f"{unit} (rank{'s' if len(finding.ranks) > 1 else ''} {ranges(finding.ranks)})"
     if finding.ranks:
-        return ranks(finding.ranks)
+        return ranks(finding.ranks, count=accused_ranks(finding))
     if finding.stage is not None:
         return f"stage {finding.stage}"
     if finding.group:

@@ -7,6 +7,7 @@ with its line number, and the rest is analyzed all the same.
 import argparse
 import math
 import os
+import socket
 import sys
 from collections.abc import Callable
 
@@ -14,6 +15,7 @@ from paceline import recording, terminal, topics, wire
 from paceline.energy.energy_book import EnergyBook
 from paceline.energy.tariff import tariff
 from paceline.events import DeviceSamples, Event, Finding, HostSamples, JobDescribed, NodeDescribed, StepTimings
+from paceline.identity import node_of
 from paceline.options import Parser
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
@@ -267,7 +269,8 @@ def _analyze(args: argparse.Namespace) -> int:
         _complain(f"nothing to judge: {_why(args.file, analysis, of_run=args.of_run)}", of_run=args.of_run)
         return 2
     if analysis.advice is not None and not args.json:
-        print(suggestions.page(analysis.advice.newest.values()), flush=True)
+        host = node_of(os.environ, socket.gethostname())
+        print(suggestions.page(analysis.advice.newest.values(), host), flush=True)
     if args.panel:
         text = panel(analysis.summary, analysis.energy, prices)
         print(text, file=sys.stderr if args.json else sys.stdout, flush=True)
@@ -315,6 +318,7 @@ def _why(file: str, analysis: Analysis, *, of_run: bool) -> str:
     if of_run and not analysis.lines:
         return (
             "no training step was seen. Either no optimizer stepped and paceline.training.step() was not called, or "
+            "srun or mpirun started several processes that joined no process group, or "
             "PyTorch was not imported on this machine, outside of containers, by a Python from 3.9 on that heeds "
             "PYTHONPATH (not python -I or -E)"
         )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.columns import rows
-from paceline.events import LATEST_S, MOST_LEFT_OUT, OP_INDEX, OPS, STEP, OpTimings, StepTimings
+from paceline.events import LATEST_S, MOST_LEFT_OUT, OP_INDEX, OPS, OVERLAYS, STEP, OpTimings, StepTimings
 
 from .raw_columns import Floats, Ints, array, floats, unknown, whole
 from .runs import lengths, starts
@@ -21,6 +21,7 @@ PhaseTimings = OpTimings | StepTimings
 
 #: The row of the whole step among ``OPS``.
 TOTAL = OP_INDEX[STEP]
+_OVERLAYS = [OP_INDEX[name] for name in OVERLAYS]
 _PASSES = (OP_INDEX["forward"], OP_INDEX["backward"])
 #: An op that no table has.
 UNKNOWN = -1
@@ -93,8 +94,15 @@ def _of_steps(messages: Sequence[StepTimings]) -> StepRows:
     start_s = floats([message.start_s for message in messages])
     start_s += np.repeat([message.t0_s for message in messages], sizes)
     start_s[~((start_s >= 0.0) & (start_s <= LATEST_S))] = np.nan
+    _within_step(seconds)
     rank, step = whole([message.rank for message in messages]), whole([message.step for message in messages])
     return StepRows(rank, step, start_s, seconds, microbatches, left_out_of(messages), strange)
+
+
+def _within_step(seconds: Floats) -> None:
+    """Bound what lies inside phases by its step, where the row tells that; who sent it may have counted wrongly."""
+    inside = seconds[_OVERLAYS]
+    seconds[_OVERLAYS] = np.where(inside > seconds[TOTAL], seconds[TOTAL], inside)
 
 
 def left_out_of(messages: Sequence[StepTimings]) -> Ints:
@@ -141,6 +149,7 @@ def widened(narrow: OpRows) -> StepRows:
     np.add.at(seconds, (op, at), duration_s)
     told[op, at] = True
     seconds[~told] = np.nan
+    _within_step(seconds)
     starts = np.full(first.size, np.nan)
     np.fmin.at(starts, at, start_s)
     closing = op == TOTAL

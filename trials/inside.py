@@ -20,6 +20,8 @@ from typing import IO
 import msgspec
 
 from paceline import child, recording, topics, wire
+from paceline.accused_units import accused_ranks
+from paceline.events import Evidence
 from paceline.terminal import say
 
 from . import job_folder, leftovers
@@ -234,6 +236,7 @@ class _Finding(msgspec.Struct, frozen=True):
     ranks: list[int] = []
     summary: str = ""
     cost: _Cost = _Cost()
+    evidence: list[Evidence] = []
 
 
 def confirmed(lines: list[bytes]) -> list[Verdict]:
@@ -253,6 +256,7 @@ def _verdict(one: _Finding) -> Verdict:
         kind=one.kind[:64],
         cause=one.cause[:64],
         ranks=one.ranks[:64],
+        rank_count=accused_ranks(one),
         summary=one.summary[:400],
         lost_s=max(one.cost.lost_s, 0.0),
         throughput_lost_ratio=max(one.cost.throughput_lost_ratio, 0.0),

@@ -107,9 +107,8 @@ def says(runs: Sequence[Told]) -> str:
 
 
 def _finding(verdict: Verdict) -> str:
-    ranks = (
-        f"rank {verdict.ranks[0]} " if len(verdict.ranks) == 1 else f"{len(verdict.ranks)} ranks " * bool(verdict.ranks)
-    )
+    count = max(verdict.rank_count, len(verdict.ranks))
+    ranks = f"rank {verdict.ranks[0]} " if count == 1 and verdict.ranks else f"{count:,} ranks " * bool(count)
     cause = "" if verdict.cause == "unknown" else f": {CAUSE_WORDS.get(verdict.cause, verdict.cause)}"
     kind = "slow" if verdict.kind == "straggler" else verdict.kind.replace("_", " ")
     return f"{ranks}{kind}{cause}"

@@ -31,7 +31,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Text
     cause: Text
+    #: Those that it names, and how many there are.
     ranks: Annotated[list[Count], Meta(max_length=4096)] = []
+    rank_count: Count = 0
     summary: Text = ""
     lost_s: Number = 0.0
     throughput_lost_ratio: Number = 0.0

@@ -111,8 +111,10 @@ def about(suggestion: Suggestion) -> str:
 
 
 def _between(low: float | None, high: float | None, words: Callable[[float], str]) -> str:
-    if low is None or high is None:
+    if low is None:
         return ""
+    if high is None:
+        return f" (at least {words(low)})"
     return f" ({words(low)} to {words(high)})"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from paceline import wire
 from paceline.events import Effect, Gain, Suggestion
+from paceline.own_host import here
 from paceline.topics import SUGGESTION
 from paceline.words import age
 
@@ -70,8 +71,8 @@ def ranked(suggestions: Iterable[Suggestion], now_s: float) -> list[Suggestion]:
     return sorted(suggestions, key=place)
 
 
-def lines(suggestion: Suggestion, now_s: float) -> list[str]:
-    """A suggestion as lines: what it is, what it brings, why, and what to do."""
+def lines(suggestion: Suggestion, now_s: float, host: str = "") -> list[str]:
+    """A suggestion as lines: what it is, what it brings, why, and what to do on ``host``, where that is known."""
     one = suggestion
     expired = one.state == "new" and one.expires_s <= now_s
     state = "expired" if expired else one.state.replace("_", " ")
@@ -82,7 +83,7 @@ def lines(suggestion: Suggestion, now_s: float) -> list[str]:
     ]
     told += [f"    risk {one.risk}: {one.risk_reason}"] if one.risk_reason else []
     told += [f"    - {step}" for step in one.steps]
-    told += [f"    $ {command}" for command in one.apply]
+    told += [f"    $ {here(command, host)}" for command in one.apply]
     told += [f"    | {line}".rstrip() for line in one.manifest.splitlines()]
     told += [f"    by {one.by}: {one.because}"] if one.by else []
     told += [f"    {effect(one.effect)}"] if one.effect else []
@@ -98,6 +99,8 @@ def gain(value: Gain) -> str:
     '+22.2 device-hours a day (3.8 to 23.3), +30 % throughput'
     >>> gain(Gain())
     'gain not known'
+    >>> gain(Gain(throughput_ratio=7.43, throughput_low=1.72))
+    '+743 % throughput (at least 172)'
     """
     parts = []
     if value.gpu_hours_per_day is not None:
@@ -112,7 +115,11 @@ def gain(value: Gain) -> str:
 
 
 def _between(low: float | None, high: float | None, factor: float) -> str:
-    return "" if low is None or high is None else f" ({factor * low:.3g} to {factor * high:.3g})"
+    if low is None:
+        return ""
+    if high is None:
+        return f" (at least {factor * low:.3g})"
+    return f" ({factor * low:.3g} to {factor * high:.3g})"
 
 
 def effect(value: Effect) -> str:

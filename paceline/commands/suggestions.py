@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import os
 import secrets
+import socket
 import time
 from importlib.metadata import entry_points
 
@@ -16,6 +17,7 @@ from paceline.command_rules import suggestion_target
 from paceline.commands.asking import ask, issuer, refusal, seconds, told
 from paceline.commands.suggestion_list import SuggestionList, concerns, lines
 from paceline.events import ACCEPT, DISMISS, Command, Suggestion
+from paceline.identity import node_of
 from paceline.install import install
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, Follower
@@ -205,7 +207,8 @@ def _catch_up(settings: BrokerSettings, follower: Follower, held: SuggestionList
 
 
 def _print(suggestion: Suggestion, now_s: float, *, as_json: bool) -> None:
-    text = [wire.encode(suggestion).decode()] if as_json else lines(suggestion, now_s)
+    host = node_of(os.environ, socket.gethostname())
+    text = [wire.encode(suggestion).decode()] if as_json else lines(suggestion, now_s, host)
     print("\n".join(visible(line) for line in text), flush=True)
 
 

@@ -96,6 +96,11 @@ class _Job:
         return number
 
 
+def _spelled(hello: Hello) -> Hello:
+    """``hello`` with its device's name as all others write it: PyTorch spells a GPU of AMD's in a way of its own."""
+    return replace(hello, device=canonical(hello.device) or hello.device)
+
+
 class Batcher:
     """Ranks' messages in, events out.
 
@@ -125,8 +130,7 @@ class Batcher:
             # All had left: these may count their steps from 0 again.
             self._close_steps(job)
             job.told = NodeSteps(phases=job.told.phases)
-        # PyTorch spells a GPU of AMD's as nobody else does.
-        job.hello[hello.rank] = replace(hello, device=canonical(hello.device) or hello.device)
+        job.hello[hello.rank] = _spelled(hello)
         job.alive.add(hello.rank)
         job.untold.add(hello.rank)
         job.described, job.ended_s, job.leaving = False, None, False
@@ -136,7 +140,7 @@ class Batcher:
         """A rank that is here knows more of itself: its device, say. The job is described again."""
         job = self._jobs[key]
         if hello.rank in job.alive and job.hello[hello.rank].pid == hello.pid:
-            job.hello[hello.rank], job.described = hello, False
+            job.hello[hello.rank], job.described = _spelled(hello), False
 
     def update(self, key: tuple[str, int], rank: int, report: Report) -> None:
         """What ``rank`` measured since its last report."""

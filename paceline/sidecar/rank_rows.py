@@ -109,8 +109,10 @@ class RankRows:
                 forward_s, backward_s = split.get(microbatch, (math.nan, math.nan))
                 split[microbatch] = (forward_s, took_s) if op == _BACKWARD else (took_s, backward_s)
         microbatches = tuple(Microbatch(number, *split[number]) for number in sorted(split)) if split else ()
-        start_s = (start + self.offset_ns) / 1e9
-        self._steps.append(StepRow(step, start_s, (end - start) / 1e9, tuple(seconds), microbatches, left_out))
+        start_s, step_s = (start + self.offset_ns) / 1e9, (end - start) / 1e9
+        for op in (GC, CPU_WAIT, HOST_BOUND):
+            seconds[op] = min(seconds[op], step_s)  # They lie inside the step's phases; NaN stays.
+        self._steps.append(StepRow(step, start_s, step_s, tuple(seconds), microbatches, left_out))
 
     def append_collective(self, done: Collective, duration: int) -> None:
         """A collective whose result is there."""

@@ -25,13 +25,15 @@ class RunQueue:
         self._open: dict[str, tuple[int, int]] = {}
         self._waited = 0
         self._readings = 0
+        #: Whether anything was ever read: what is opened later counts from then on.
+        self._begun = False
 
     def read(self, *, on_device: bool = False) -> int | None:
         """Nanoseconds so far, of all threads together; None where the kernel does not count them.
 
         ``on_device``: autograd's threads, if there are any, count as well, each from when it is found.
         """
-        if self._task not in self._open and not self._begin(self._task, whole=True):
+        if self._task not in self._open and not self._begin(self._task, whole=not self._begun):
             return None
         if on_device:
             self._readings += 1
@@ -66,6 +68,7 @@ class RunQueue:
         self._add(task)
         if not whole:
             self._waited = before
+        self._begun = self._begun or task in self._open
         return task in self._open
 
     def _add(self, task: str) -> None:

@@ -1,8 +1,8 @@
 """The session: one rank's timing, from the moment the process is known to be a rank until it ends.
 
 Rule of this file: it decides when shipping starts and stops; nothing in it runs more than once a step. A process is a
-rank once ``init_process_group`` has succeeded in it, or, undistributed or under Horovod, at its first optimizer step,
-or where it tells of its steps itself, if it is nobody's child process.
+rank once ``init_process_group`` has succeeded in it, or, undistributed or under Horovod or torchrun, at its first
+optimizer step, or where it tells of its steps itself, if it is nobody's child process.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from paceline.identity import attempt_of, job_of, labels_of
@@ -37,6 +38,9 @@ from paceline.training.shipping import Shipping
 from paceline.training.tracking import Tracking, tracking_of
 from paceline.training.versions import versions_of
 
+#: What torchrun gives to each of its ranks; and which process is one, for those that it starts in its environment.
+TORCHRUN, RANK_PROCESS = "TORCHELASTIC_RUN_ID", "PACELINE_RANK_PROCESS"
+
 
 class Session:
     """This process's timing. ``probe`` is what the hooks write to."""
@@ -53,6 +57,8 @@ class Session:
         #: What a balancer in this process and the sidecar tell each other.
         self.balance = BalanceLink()
         self._shipping: Shipping | None = None
+        #: Whether it began as one of several ranks that had joined no group.
+        self._apart = False
         #: What tells of the script's runs at experiment trackers: on rank 0, where somebody asked for it.
         self._tracking: Tracking | None = None
         self._token = os.urandom(8).hex()
@@ -68,6 +74,7 @@ class Session:
         try:
             if self._shipping is None and not self._ended and self._trains(told):
                 self.begin()
+                self._apart = self._joined() is None and TORCHRUN in os.environ
             self.probe.idle = self._shipping is None and not self._ended
         except Exception as error:
             self.probe.fail(error)
@@ -77,6 +84,8 @@ class Session:
         path = os.environ.get(SOCKET_VARIABLE, "")
         if self._shipping is not None or self.probe.stopped or not path:
             return
+        if TORCHRUN in os.environ:
+            os.environ[RANK_PROCESS] = str(os.getpid())
         try:
             budget = PROBE_BUDGET.read(os.environ) / 100
         except SettingError as error:
@@ -165,6 +174,13 @@ class Session:
             self.probe.alternation = None
             self.probe.go_on()
 
+    def join(self) -> None:
+        """A group of all ranks has begun: what this one did before, perhaps alone, is not among their steps."""
+        if self._apart:
+            self.end()
+        self._apart = False
+        self.begin()
+
     def leave(self) -> None:
         """The group of all ranks is destroyed: who joins another may train something else."""
         self.end()
@@ -215,8 +231,9 @@ class Session:
             return True
         place = launched(os.environ)
         # Horovod's ranks join no group of PyTorch's, nor need those do that tell of their steps. Others that are
-        # launched together will, or train apart.
+        # launched together will, or train apart, as the trials of a search do; torchrun's are ranks of one job.
         rank = told or place is None or place.world_size == 1 or "horovod.torch" in sys.modules
+        rank = rank or _of_torchrun(os.environ)
         return rank and multiprocessing.parent_process() is None
 
     def _end_at_exit(self) -> None:
@@ -295,6 +312,12 @@ class Session:
         return f"GPU-{uuid}" if uuid else str(device)
 
 
+def _of_torchrun(environ: Mapping[str, str]) -> bool:
+    """Whether torchrun started this very process; one that a rank starts has the same environment."""
+    own = str(os.getpid())
+    return TORCHRUN in environ and environ.get(RANK_PROCESS, own) == own
+
+
 def follow_process_groups(session: Session, groups: Any, torch: Any, replace: Any) -> None:
     """Begin when ``init_process_group`` has succeeded, end before the group is destroyed."""
     c10d = torch.distributed.distributed_c10d
@@ -305,7 +328,7 @@ def follow_process_groups(session: Session, groups: Any, torch: Any, replace: An
         result = create(*args, **kwargs)
         try:
             groups.join(c10d._get_default_group())
-            session.begin()
+            session.join()
         except Exception as error:
             session.probe.fail(error)
         return result

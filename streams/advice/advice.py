@@ -30,7 +30,7 @@ from .clock import ClusterClock
 from .config import AdviceConfig
 from .finding_book import FindingBook
 from .finding_rules import propose, repeated, replaces
-from .follow_up import FollowUp
+from .follow_up import WHILE_IT_RUNS, FollowUp
 from .gpu_use import GpuUse
 from .job_facts import PACE_S, Jobs
 from .ledger import Ledger
@@ -114,9 +114,9 @@ class Advice:
             return []
         said = self.follow_up.balanced(event.job) if event.kind == "balanced_straggler" else []
         proposal = propose(event, self.jobs, self.config)
-        if proposal is not None and not (
-            proposal.action == "rebalance" and self.book.is_balanced(event.job, event.attempt)
-        ):
+        too_late = proposal is not None and proposal.ended and proposal.action in WHILE_IT_RUNS
+        balanced = self.book.is_balanced(event.job, event.attempt)
+        if proposal is not None and not too_late and not (proposal.action == "rebalance" and balanced):
             said += self.ledger.propose(proposal)
         replacing = replaces(event, self.book.faults_of(event), self.jobs, self.config)
         if replacing is not None:

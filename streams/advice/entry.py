@@ -24,6 +24,8 @@ MOST_TOLD, MOST_EVIDENCE = 64, 24
 _LONGEST_TEXT = 2000
 _LONGEST_TARGET = 250
 _SEVERITIES = ("info", "warning", "critical")
+#: How a suggestion on a job that has ended begins: its title and its reason.
+_NEXT_RUN, _ENDED = "Next run: ", "The job has ended; this is for its next run. "
 
 
 class Entry(msgspec.Struct, kw_only=True):
@@ -106,8 +108,8 @@ def _content(best: Proposal, sources: list[Proposal]) -> dict[str, Any]:
         "nodes": _all(name for one in sources for name in one.nodes),
         "devices": _all(name for one in sources for name in one.devices),
         "ranks": sorted({rank for one in sources for rank in one.ranks})[:MOST_TOLD],
-        "title": best.title[:_LONGEST_TEXT],
-        "reason": best.reason[:_LONGEST_TEXT],
+        "title": (_NEXT_RUN + best.title if _of_next_run(best) else best.title)[:_LONGEST_TEXT],
+        "reason": (_ENDED + best.reason if _of_next_run(best) else best.reason)[:_LONGEST_TEXT],
         "findings": _all(one.finding for one in sources if one.finding),
         "evidence": evidence[:MOST_EVIDENCE],
         "gain": added([one.gain for one in sources if one.adds]) if best.adds else best.gain,
@@ -117,6 +119,11 @@ def _content(best: Proposal, sources: list[Proposal]) -> dict[str, Any]:
         "apply": _all(line for one in sources for line in one.apply),
         "manifest": best.manifest,
     }
+
+
+def _of_next_run(proposal: Proposal) -> bool:
+    """Whether it is about a job, and no node, that has ended."""
+    return proposal.ended and proposal.target.startswith("job:")
 
 
 def _all(words: Iterable[str]) -> list[str]:

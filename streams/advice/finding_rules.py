@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from paceline.accused_units import accused_ranks
 from paceline.events import Finding
 from paceline.events.suggestions import Gain
 
@@ -55,6 +56,7 @@ def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | No
         job=finding.job,
         attempt=finding.attempt if of_attempt else facts.attempt,
         of_attempt=of_attempt,
+        ended=of_attempt and facts.over and facts.attempt == finding.attempt,
         nodes=tuple(finding.nodes[:MOST_NAMED]),
         devices=tuple(finding.devices[:MOST_NAMED]),
         ranks=tuple(finding.ranks[:MOST_NAMED]),
@@ -102,8 +104,9 @@ def where(finding: Finding) -> str:
     nodes = f" on {_some(finding.nodes)}" if finding.nodes else ""
     if finding.ranks:
         ranks = ", ".join(str(rank) for rank in finding.ranks[:_SHOWN])
-        more = f" and {len(finding.ranks) - _SHOWN} more" if len(finding.ranks) > _SHOWN else ""
-        return f"rank{'s'[: len(finding.ranks) - 1]} {ranks}{more}{nodes}"
+        count = accused_ranks(finding)
+        more = f" and {count - _SHOWN:,} more" if count > _SHOWN else ""
+        return f"rank{'s'[: count - 1]} {ranks}{more}{nodes}"
     if finding.devices:
         return f"{_some(finding.devices)}{nodes}"
     return _some(finding.nodes) or f"job {_name(finding.job)}"

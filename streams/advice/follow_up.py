@@ -17,6 +17,8 @@ from .use_rules import USE_RULES, source_of
 _WITHOUT_NODES = frozenset({"cordon_node", "replace_device", "move_job", "inspect_node"})
 #: What is done when it has fewer ranks.
 _FREES = frozenset({"consolidate", "free_devices"})
+#: What can be done while the job runs, and at no other time.
+WHILE_IT_RUNS = frozenset({"restart_job", "free_devices"})
 #: Seconds between two looks at what waits for its result.
 _EVERY_S = 10.0
 
@@ -116,11 +118,23 @@ class FollowUp:
 
     def _leave(self, passed_s: float) -> list[Suggestion]:
         """Jobs that have no GPU any more: an hour of theirs asks for nothing."""
-        return [one for job in self.use.gone(passed_s) for one in self.end(job)]
+        return [one for job in self.use.gone(passed_s) for one in self._forget_hours(job)]
+
+    def _forget_hours(self, job: str) -> list[Suggestion]:
+        return [one for rule in USE_RULES for one in self.ledger.retract(source_of(rule.action, job))]
 
     def end(self, job: str) -> list[Suggestion]:
-        """``job`` has ended: what its hours asked for is gone, and was done if somebody had accepted it."""
-        return [one for rule in USE_RULES for one in self.ledger.retract(source_of(rule.action, job))]
+        """``job`` has ended: what its hours asked for is gone, and was done if somebody had accepted it.
+
+        Of what its findings ask for, that goes which can be done only while it runs; the rest is for its next run.
+        """
+        said = self._forget_hours(job)
+        for entry in [one for one in self._of(job) if one.target == f"job:{job}"]:
+            if entry.action in WHILE_IT_RUNS:
+                said += [one for source in list(entry.sources) for one in self.ledger.retract(source)]
+            else:
+                said += self.ledger.outlive(entry)
+        return said
 
     def _is_free(self, entry: Entry, passed_s: float) -> bool:
         about = entry.about

@@ -10,15 +10,18 @@ from paceline.events.suggestions import Gain
 from .config import AdviceConfig
 
 HOURS_A_DAY = 24.0
-#: No more than this is believed to be won: a share lost of nearly everything says that a job stands.
+#: No more than this is believed to be won by another cut of a pipeline.
 _MOST_RATIO = 1000.0
+#: Beyond this share lost a job nearly stands: by how much it would be faster nobody can tell from what is left.
+_MOST_LOST = 0.95
 
 
 def of_lost_time(lost_ratio: float, gpus: int, confidence: float, duty: float, config: AdviceConfig) -> Gain:
     """A job's steps lose ``lost_ratio`` of their time, so it would be ``1 / (1 - lost_ratio)`` times as fast.
 
     The interval is as wide as the finding is unsure; the low end of the device-hours also takes the trouble to be there
-    for no larger share of the time, ``duty``, than so far.
+    for no larger share of the time, ``duty``, than so far. What is not known of the throughput is left out: its high
+    end, or all of it, where next to nothing of the steps would be left.
 
     >>> gain = of_lost_time(0.2, gpus=8, confidence=0.9, duty=0.5, config=AdviceConfig())
     >>> gain.throughput_ratio, gain.gpu_hours_per_day, gain.gpu_hours_low, gain.gpu_hours_high
@@ -36,7 +39,6 @@ def of_lost_time(lost_ratio: float, gpus: int, confidence: float, duty: float, c
         return _priced(a_day, a_day * confidence * duty, a_day, config, f"{gpus} GPUs wait, if it continues for a day")
     lost, sure, share = (min(max(value, 0.0), 1.0) for value in (lost_ratio, confidence, duty))
     a_day = lost * gpus * HOURS_A_DAY
-    low, high = (min(max(lost * factor, 0.0), 1.0) for factor in (sure, 2.0 - sure))
     return _priced(
         a_day,
         a_day * sure * share,
@@ -44,7 +46,7 @@ def of_lost_time(lost_ratio: float, gpus: int, confidence: float, duty: float, c
         config,
         f"{lost * 100:.3g} % of the time of {gpus} GPUs is lost now. The low estimate assumes "
         f"that the problem exists {share * 100:.0f} % of the time, as so far. Confidence {sure * 100:.0f} %.",
-        throughput=(_faster(lost), _faster(low), _faster(high)),
+        throughput=(_faster(lost), _faster(lost * sure), _faster(lost * (2.0 - sure))),
     )
 
 
@@ -84,10 +86,10 @@ def _priced(
     high: float,
     config: AdviceConfig,
     basis: str,
-    throughput: tuple[float, float, float] | None = None,
+    throughput: tuple[float | None, float | None, float | None] = (None, None, None),
 ) -> Gain:
     money = a_day * config.gpu_hour_price if config.gpu_hour_price > 0 else None
-    ratio, ratio_low, ratio_high = map(_round, throughput) if throughput else (None, None, None)
+    ratio, ratio_low, ratio_high = throughput if throughput[0] is not None else (None, None, None)
     return Gain(
         gpu_hours_per_day=_round(a_day),
         gpu_hours_low=_round(min(low, a_day)),
@@ -101,8 +103,9 @@ def _priced(
     )
 
 
-def _faster(lost: float) -> float:
-    return min(lost / (1.0 - lost), _MOST_RATIO) if lost < 1.0 else _MOST_RATIO
+def _faster(lost: float) -> float | None:
+    """By which share a job would be faster without what it loses; None where that is not known."""
+    return _round(lost / (1.0 - lost)) if lost <= _MOST_LOST else None
 
 
 def _round(value: float) -> float:

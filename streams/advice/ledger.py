@@ -84,6 +84,16 @@ class Ledger:
                 said += self.move(entry, "seen")
         return said + self.settle()
 
+    def outlive(self, entry: Entry) -> list[Suggestion]:
+        """The job that ``entry`` is about has ended, and the advice has not: it is for the next run."""
+        if all(one.ended for one in entry.sources.values()):
+            return []
+        entry.sources = {name: msgspec.structs.replace(one, ended=True) for name, one in entry.sources.items()}
+        if entry.told is None or entry.state not in ("new", "accepted"):
+            return []
+        entry.told = updated(entry, self.clock.now_s(), entry.told.expires_s)
+        return [entry.told]
+
     def decide(self, suggestion_id: str, signal: Signal, by: str, because: str) -> list[Suggestion]:
         """Somebody accepts or dismisses; nothing is told where that cannot be done to it (any more)."""
         entry = self.find(suggestion_id)

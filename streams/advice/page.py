@@ -34,7 +34,8 @@ _GAIN = """\
 - **A finding with a cost**: steps lose a share of their time, so the job would be 1 / (1 - share) times as fast,
   and the share times its GPUs times 24 are device-hours a day, *were it to last a day*. The interval is as wide as the
   finding is unsure (its `confidence`); the low end of the device-hours takes it to be there for no larger share of the
-  time than so far. A hang costs all of its GPUs.
+  time than so far. Where 95 % of the time or more would be lost, no end of the throughput is given: it reads
+  *at least*, or nothing. A hang costs all of its GPUs.
 - **GPUs that are idle or little used**: as many as the same work leaves free when those that remain are as busy as
   `aimed_use`; the interval is of the least and the most busy ten minutes of the hour.
 - **A larger batch, 16 bits**: from nothing, or from little, to what is published; the interval says how little is
@@ -59,6 +60,10 @@ _SIGNALS = {
     "gone": "what it rests on is over, or a stronger one replaces it",
 }
 _SEEN = """
+**When the job ends**, what can be done only while it runs (`restart_job`, `free_devices`, and what an hour of its GPUs
+asked for) is withdrawn. Other suggestions about the job stay open: their titles begin with *Next run:*. Those about a
+node stay as they are.
+
 **Seen in the data** are: the finding recovers after somebody accepted; a new attempt of the job runs without the
 node (draining, moving, replacing), with a larger or smaller batch, with fewer ranks (consolidating, freeing), or at
 all (what else a job is asked for: the measurement decides); no job uses the node's GPUs for three minutes

@@ -35,6 +35,8 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 0
     #: It concerns that attempt of the job alone, not a node or GPU that the next one may have, too.
     of_attempt: bool = False
+    #: That attempt has ended: what is advised of it is for the job's next run.
+    ended: bool = False
     nodes: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from paceline.accused_units import ALIKE
 from paceline.events import Cost, Finding, FindingState, Severity
 from paceline.ranges import ranges
 
@@ -25,8 +26,6 @@ from .lifecycle import FINAL
 MOST_SINGLE = 8
 #: Ranks, nodes and devices that a finding for many names.
 MOST_NAMED = 256
-#: The evidence that only a finding for many has: how many there are.
-ALIKE = "alike"
 _SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 #: The number of members is reported again when it has changed by one in so many.
 _PART = 8

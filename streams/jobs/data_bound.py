@@ -79,7 +79,7 @@ def said(episode: InputEpisode, config: InputConfig) -> Said:
     ]
     summary = (
         f"Every rank spends {seen.least_share:.0%} or more of its step on input ({seen.fetched_s * _MILLI:.0f} ms on "
-        f"the median rank), since step {episode.first_step}: the job is bound by its data. "
+        f"the median rank), since about step {episode.first_step}: the job is bound by its data. "
         "Use more loader workers, prefetch, or store the data nearer."
     )
     return Said(Subject("data_bound", "input"), evidence, summary, ("the computing of every rank",))

@@ -95,7 +95,7 @@ def said(episode: DataEpisode, config: DataConfig) -> Said:
     ]
     summary = (
         f"Micro-batches take {seen.spread:.0%} more or less than the mean, forward and backward alike (correlation "
-        f"{seen.alike:.2f}): their sequences differ in length, since step {episode.first_step}. "
+        f"{seen.alike:.2f}): their sequences differ in length, since about step {episode.first_step}. "
         "Sort or pack the batches by length; no rank is to blame."
     )
     cleared = ("every rank: long and short batches fall on all of them in turn",)

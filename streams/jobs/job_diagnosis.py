@@ -29,6 +29,7 @@ from ..snapshots import described, pack, unpack
 from ..speakers import RankSpeakers, SpeakersHeard
 from ..step_rows import PhaseTimings, SharedRows
 from . import (
+    apart,
     configuration,
     data_bound,
     data_imbalance,
@@ -40,6 +41,7 @@ from . import (
     straggler_evidence,
 )
 from .accused import Accused, AccusedRank, AccusedUnit, with_sorts
+from .apart import Apart
 from .cohorts import Cohorts
 from .collective_verdicts import Collectives
 from .config import JobConfig, changed
@@ -76,6 +78,7 @@ class Phases:
         self.structure = Structure(config.structure, self.cohorts)
         self.pace = Pace(config.pace)
         self.silence = Silence(config.silent_steps)
+        self.apart = Apart(config.straggler.confirm_ticks)
         self.nodes = NodeSilence(config.node_silence)
         self.configuration = Configuration()
         self.has_loader = False
@@ -97,6 +100,7 @@ class Phases:
             self.stragglers.place(who.ranks, message.node, who.switch, who.tensor_groups())
         if isinstance(message, StepTimings):
             self.short.update_breakdowns(message.breakdowns)
+            self.ticks.waits_measured = True
         words = message.ops if isinstance(message, OpTimings) else message.phases
         self.has_loader = self.has_loader or "data" in words
         told = self._facts(message) if isinstance(message, StepTimings) else []
@@ -172,6 +176,9 @@ class Phases:
         missing = self.silence.update(tick, self.coverage.counts())
         if missing is not None:
             yield missing, silence.said(self.coverage.counts())
+        alone = self.apart.update(tick)
+        if alone is not None:
+            yield alone, apart.said(self.coverage.counts().ranks_heard)
 
     def conclude(self, job: JobKey) -> list[Finding]:
         """What is new of those that hold the job back until its end."""
@@ -209,6 +216,7 @@ class Phases:
             "structure": self.structure.snapshot(),
             "pace": self.pace.snapshot(),
             "silence": self.silence.snapshot(),
+            "apart": self.apart.snapshot(),
             "nodes": self.nodes.snapshot(),
             "configuration": self.configuration.snapshot(),
             "has_loader": self.has_loader,
@@ -228,6 +236,7 @@ class Phases:
         self.structure.load(data["structure"])
         self.pace.load(data["pace"])
         self.silence.load(data["silence"])
+        self.apart.load(data["apart"])
         self.nodes.load(data["nodes"])
         self.configuration.load(data["configuration"])
         self.has_loader = bool(data["has_loader"])

@@ -94,6 +94,8 @@ class TickHistory:
         #: Seconds of each that were told, and that it stands for.
         self.spans: list[float] = []
         self.lasted: list[float] = []
+        #: Whether ranks wait for each other, as far as is known: who is late must have been waited for. Where all
+        #: waiting is measured that is asked from the start, and of ranks that never wait nobody is late.
         self.communicates = False
         #: The typical rank's share of time without a processor, of late.
         self.contended = 0.0
@@ -129,7 +131,7 @@ class TickHistory:
         self.last_steps = [*self.last_steps, tick.last_step][-KEPT_TICKS:]
         self.spans = [*self.spans, tick.span_s][-KEPT_TICKS:]
         self.lasted = [*self.lasted, tick.lasted_s][-KEPT_TICKS:]
-        self.communicates = self.communicates or bool(np.nansum(tick.wait) > 0.0)
+        self.communicates = self.communicates or tick.waits_measured or bool(np.nansum(tick.wait) > 0.0)
         if tick.seconds.shape[1]:
             share = float(known_or_zero(nanmedian(tick.seconds[_CPU_WAIT] / tick.total)))
             self.contended += _NEWEST * (share - self.contended)

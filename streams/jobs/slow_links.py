@@ -244,7 +244,7 @@ def said(episode: LinkEpisode, rank: AccusedRank) -> Said:
     ]
     summary = (
         f"{rank.words()} is {seen.rtt_s * _MILLI:.1f} ms away from its nearest peer, where its "
-        f"peers are {seen.peers_rtt_s * _MILLI:.2f} ms from theirs, since step {episode.first_step}. "
+        f"peers are {seen.peers_rtt_s * _MILLI:.2f} ms from theirs, since about step {episode.first_step}. "
         f"The reason is its network link; every rank waits {seen.wait_ratio:.0%} of the time."
     )
     return Said(rank.subject("link"), evidence, summary, over=back_among_peers(rank, episode))

@@ -134,8 +134,9 @@ def said(episode: StageEpisode, config: StageConfig) -> Said:
         evidence.append(number(MICROBATCHES_NAME, seen.microbatches, "passes/step", None, rule))
     summary = (
         f"Stage {stage} computes {seen.took_s * _MILLI:.0f} ms a step where the stages' mean is "
-        f"{seen.mean_s * _MILLI:.0f} ms ({excess:+.0%}), since step {episode.first_step}: the model is cut unevenly. "
+        f"{seen.mean_s * _MILLI:.0f} ms ({excess:+.0%}), since about step {episode.first_step}: the model is cut "
+        "unevenly. "
         "Move layers from this stage to a shorter one; its GPUs are not to blame."
     )
-    cleared = (f"the ranks of stage {stage}: alike among themselves, no change since step {episode.first_step}",)
+    cleared = (f"the ranks of stage {stage}: alike among themselves, no change since about step {episode.first_step}",)
     return Said(Subject("stage_imbalance", f"stage {stage}", stage=stage), evidence, summary, cleared)

@@ -267,8 +267,10 @@ class Straggler:
         )
 
     def _parts_s(self, rank: int, excess_s: float, base_s: float) -> dict[str, float]:
-        """What ``excess_s`` consists of, in seconds: without the overlays, which lie inside phases, they sum to it.
+        """What ``excess_s`` consists of, in seconds: the parts that took longer, never more than it together.
 
+        What other parts took less is taken off them in proportion. Overlays lie inside phases, may lie inside each
+        other, and are no longer than the excess each.
         The running parts lag behind a rank that has just turned slow, and are of other ticks than the medians. Where
         they explain too little of the excess they are left as they are.
         """
@@ -276,7 +278,8 @@ class Straggler:
         whole = float(parts[: len(WORK)].sum())
         if excess_s > 0.0 and whole >= _EXPLAINED * excess_s:
             parts = parts * (excess_s / whole)
-        return dict(zip(PARTS, parts.tolist(), strict=True))
+        shown = [_within(parts[: len(WORK)], excess_s), np.clip(parts[len(WORK) :], 0.0, max(excess_s, 0.0))]
+        return dict(zip(PARTS, np.concatenate(shown).tolist(), strict=True))
 
     def _cleared(self, episode: StragglerEpisode, has_loader: bool) -> tuple[str, ...]:
         """What is cleared beside the cause that is reported; while that is in doubt, what was cleared with it."""
@@ -304,6 +307,16 @@ class Straggler:
         self.ticks = data["ticks"]
         self.tracker.load(data["tracker"])
         self.doubts = dict(data["doubts"])
+
+
+def _within(parts: Array, whole_s: float) -> Array:
+    """Those of ``parts`` that are more than nothing, made less in proportion where they sum to more than ``whole_s``.
+
+    >>> _within(np.array([0.131, -0.049, 0.0]), 0.082).tolist(), _within(np.array([0.01, 0.02]), 0.5).tolist()
+    ([0.082, 0.0, 0.0], [0.01, 0.02])
+    """
+    more = np.maximum(parts, 0.0)
+    return more * min(max(whole_s, 0.0) / max(float(more.sum()), 1e-12), 1.0)
 
 
 def _base(peers: Array, numbers: dict[str, float]) -> float:

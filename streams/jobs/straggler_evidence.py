@@ -17,6 +17,7 @@ _MILLI = 1e3
 #: The largest parts of the excess that are told, from this share of it on.
 _PARTS_TOLD = 4
 _PART_LEAST = 0.05
+_PART_RULE = "over the median peer, less what other parts took less"
 _HOST_BOUND = "share of its own time at whose end the device had nothing queued: it waited for its host to launch more"
 #: What a host may do in place of launching, where it is told apart, and the least share of the excess that is named.
 _HOST_WORK = {"gc": "garbage collection", "cpu_wait": "waiting for a processor", "data": "its loader"}
@@ -70,7 +71,7 @@ def said(
     verb = "The reason is" if episode.state == "confirmed" else "It looks like"
     summary = (
         f"{rank.words()} works {seen.own_s * _MILLI:.0f} ms a step where its peers work "
-        f"{seen.peers_s * _MILLI:.0f} ms, since step {episode.first_step}. "
+        f"{seen.peers_s * _MILLI:.0f} ms, since about step {episode.first_step}. "
         f"{verb} {_cause(episode)}; everyone else waits for it.{rank.caveat()}"
     )
     evidence = [*_times(seen, config, tick_s), *_members(seen), *_conditions(seen.conditions)]
@@ -85,7 +86,7 @@ def said_by_lateness(
     rule = "longest wait of the group less the own wait, summed; " + _rule(seen, tick_s)
     summary = (
         f"{rank.words()} comes {seen.own_s * _MILLI:.0f} ms a step late to the collectives of group "
-        f"{rank.group}, its peers {seen.peers_s * _MILLI:.0f} ms, since step {episode.first_step}. "
+        f"{rank.group}, its peers {seen.peers_s * _MILLI:.0f} ms, since about step {episode.first_step}. "
         f"Without phases the reason is unknown.{rank.caveat()}"
     )
     evidence = [number("lateness", seen.own_s, "s/step", seen.peers_s, rule), *_members(seen)]
@@ -117,9 +118,9 @@ def _times(seen: StragglerEvidence, config: StragglerConfig, tick_s: float) -> l
         number("lateness", seen.waited_ratio * seen.base_s, "s/step", 0.0, waited),
     ]
     parts = {name: value for name, value in seen.parts_s.items() if name != "host_bound"}  # which has its own number
-    for name, value in sorted(parts.items(), key=lambda item: -abs(item[1]))[:_PARTS_TOLD]:
-        if abs(value) > _PART_LEAST * max(seen.own_s - seen.peers_s, 0.0):
-            out.append(number(f"excess_{name}", value, "s/step", 0.0, "over the median peer"))
+    for name, value in sorted(parts.items(), key=lambda item: -item[1])[:_PARTS_TOLD]:
+        if value > _PART_LEAST * max(seen.own_s - seen.peers_s, 0.0):
+            out.append(number(f"excess_{name}", value, "s/step", 0.0, _PART_RULE))
     if seen.host_bound_ratio > 0.0 or seen.peers_host_bound_ratio > 0.0:
         out.append(number("host_bound", seen.host_bound_ratio, "ratio", seen.peers_host_bound_ratio, _HOST_BOUND))
     return out

@@ -19,6 +19,7 @@ WORK = tuple(name for name in PHASES if name != "communication")
 PARTS = (*WORK, *OVERLAYS)
 _WORK_ROWS = [OP_INDEX[name] for name in WORK]
 _PART_ROWS = [OP_INDEX[name] for name in PARTS]
+_OVERLAY_ROWS = [OP_INDEX[name] for name in OVERLAYS]
 _WAIT, _HOST_BOUND = OP_INDEX["communication"], OP_INDEX["host_bound"]
 _CPU_WAIT = OP_INDEX["cpu_wait"]
 _STARVED = PARTS.index("cpu_wait")
@@ -56,6 +57,8 @@ class Tick(NamedTuple):
     seconds: Array = np.empty((len(OPS), 0))
     #: So many steps of the job stand behind each that was told: others were left out on purpose.
     each: float = 1.0
+    #: Whether all waiting for other ranks is measured: where there is none, ranks do not wait for each other.
+    waits_measured: bool = False
 
     @property
     def lasted_s(self) -> float:
@@ -89,6 +92,7 @@ class Ticks:
         self.span_s = 0.0
         self.sums = np.zeros((len(OPS), 0))
         self.counts = np.zeros(0)
+        self.waits_measured = False
 
     def update(self, step: Step) -> Tick | None:
         """Add one step; the tick, if this step ends one."""
@@ -117,7 +121,8 @@ class Ticks:
         count = np.where(self.counts * 2 >= self.steps, self.counts, np.nan)
         mean = self.sums / count
         own = mean[_WORK_ROWS].sum(axis=0)
-        wait = _stood_still(mean, own)
+        mean[_OVERLAY_ROWS] = np.minimum(mean[_OVERLAY_ROWS], own)  # They are inside the work.
+        wait = _stood_still(mean, own, seen=not self.waits_measured or bool(np.nansum(mean[_WAIT]) > 0.0))
         served = np.maximum(own - mean[_CPU_WAIT], 0.0)
         rows = np.concatenate([own[None], wait[None], served[None], mean[_PART_ROWS]])
         usual, past = self.cohorts.peers(rows), self.cohorts.expect(rows)
@@ -143,6 +148,7 @@ class Ticks:
             total=total,
             seconds=mean,
             each=1.0 + self.left_out / self.steps,
+            waits_measured=self.waits_measured,
         )
 
     def _unshared(self, own: Array, peers: Array, base: Array) -> Array:
@@ -163,11 +169,14 @@ class Ticks:
 
         On shared cores every second of work costs some waiting, and long stretches of work cost more than short ones: a
         rank with more to compute waits more as well, and would stop waiting if it had less to do. So only waiting at a
-        worse rate than the peers' counts, and of that only the part that the peers' amount of work would have met.
+        worse rate than the peers' counts, and of that only the part that the peers' amount of work would have met. The
+        rate of a peer that hardly ever had its processor has no bound: no rank waited less than not at all, and none
+        is spared more than its peers' waiting.
         """
         served = np.maximum(own - cpu_wait, 1e-9)
         beyond = cpu_wait - self.cohorts.peers(cpu_wait / served) * served
-        return known_or_zero(beyond * np.minimum(self.cohorts.peers(served) / served, 1.0))
+        met = beyond * np.minimum(self.cohorts.peers(served) / served, 1.0)
+        return known_or_zero(np.clip(met, -self.cohorts.peers(cpu_wait), cpu_wait))
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
@@ -178,6 +187,7 @@ class Ticks:
             "span_s": self.span_s,
             "sums": self.sums,
             "counts": self.counts,
+            "waits_measured": self.waits_measured,
         }
 
     def load(self, data: dict[str, Any]) -> None:
@@ -185,15 +195,21 @@ class Ticks:
         self.first_step, self.steps, self.span_s = data["first_step"], data["steps"], data["span_s"]
         self.left_out = data["left_out"]
         self.sums, self.counts = data["sums"], data["counts"]
+        self.waits_measured = bool(data.get("waits_measured", False))
 
 
-def _stood_still(mean: Array, own: Array) -> Array:
+def _stood_still(mean: Array, own: Array, *, seen: bool) -> Array:
     """Seconds a step that each rank stood still for others: in communication, and, in a table of ops whose transfers
     begin when everybody is there, in what its rows leave open of the step.
+
+    So it is where none of PyTorch's collectives is ``seen`` although they are measured: ranks that exchange by another
+    library stand still in what their phases leave open, and ranks that work apart leave open alike.
 
     Args:
         mean: seconds a step by op, shape (len(OPS), ranks).
         own: seconds at work, shape (ranks,).
     """
     wait, rest = mean[_WAIT], mean[TOTAL] - own
+    if not seen:
+        return np.asarray(np.maximum(rest, 0.0))
     return np.asarray(np.where((wait > 0) & (rest - wait > _OPEN * mean[TOTAL]), rest, wait))

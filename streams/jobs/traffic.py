@@ -338,7 +338,7 @@ def said(episode: TrafficEpisode, config: TrafficConfig) -> Said:
         beside = f" of {rated / 1e9:.2f} rated" if rated else ""
         fast.append(f"{speed.operation} of {size}: {speed.bytes_per_s / 1e9:.2f} GB/s{beside}")
     summary = (
-        f"Every rank spends {seen.least_share:.0%} or more of the time in transfers, since step "
+        f"Every rank spends {seen.least_share:.0%} or more of the time in transfers, since about step "
         f"{episode.first_step}: the job is bound by its communication"
         + (f" ({'; '.join(fast[:2])})" if fast else "")
         + (_LINKS_SLOW if episode.cause == "link" else _MUCH_TO_MOVE)

@@ -4,6 +4,7 @@ Rule of this file: pure and seeded; it judges by an interval, never by two means
 where. Runs of other sizes are compared by the sample where both tell their batch, else not at all.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +20,14 @@ from .run import (
     median_series,
     phase_series,
     steps_series,
+    work_series,
 )
 from .run_facts import FactDifference, differences
 
 LEAST_STEPS = 20
-EQUAL, SLOWER, FASTER = "equal", "slower", "faster"
+#: ``UNSURE``: slower by more than what is allowed is neither shown nor ruled out.
+EQUAL, SLOWER, FASTER, UNSURE = "equal", "slower", "faster", "unsure"
+MEDIAN, SLOWEST = "median", "slowest"
 #: Changes within a run that are told, at least.
 LEAST_CHANGE = 0.03
 #: Parts of a step that are less than this of it are not compared.
@@ -35,7 +39,11 @@ class NotComparableError(Exception):
 
 
 class Row(NamedTuple):
-    """One length of time in both runs: seconds, and the difference as a share of the first, with its interval."""
+    """One length of time in both runs: seconds, and the difference as a share of the first, with its interval.
+
+    ``rank`` says whose time it is: the median rank's or the slowest's; "" where it is the job's. A phase of the median
+    rank is not ``borne`` where the slowest rank, whose pace is the job's, shows something else.
+    """
 
     name: str
     first_s: float
@@ -43,16 +51,18 @@ class Row(NamedTuple):
     ratio: float
     low: float
     high: float
+    rank: str = ""
+    borne: bool = True
 
     @property
     def is_slower(self) -> bool:
         """Whether the interval says so."""
-        return self.low > 0
+        return self.low > 0 and self.borne
 
     @property
     def is_faster(self) -> bool:
         """Whether the interval says so."""
-        return self.high < 0
+        return self.high < 0 and self.borne
 
 
 class WithinRun(NamedTuple):
@@ -98,7 +108,8 @@ def compare(first: Run, second: Run, fail_over: float, seed: int = 0) -> Compari
     stretches = _enough(first), _enough(second)
     samples, notes = _samples(first, second)
     step = _row("step", steps_series(stretches[0], samples[0]), steps_series(stretches[1], samples[1]), seed)
-    verdict = SLOWER if step.low > fail_over else FASTER if step.is_faster else EQUAL
+    close = EQUAL if step.high <= fail_over else UNSURE
+    verdict = SLOWER if step.low > fail_over else FASTER if step.is_faster else close
     return Comparison(
         verdict,
         fail_over,
@@ -118,9 +129,18 @@ def _enough(run: Run) -> list[Stretch]:
     if len(stretches) < LEAST_VALUES or steps < LEAST_STEPS:
         raise NotComparableError(
             f"job {run.job} is too short: {steps} steps in {len(stretches)} windows after {run.warm_up_steps} steps of "
-            f"warm-up, and an interval takes {LEAST_STEPS} in {LEAST_VALUES}"
+            f"warm-up, and an interval takes {LEAST_STEPS} in {LEAST_VALUES}{_needed(run, stretches)}"
         )
     return stretches
+
+
+def _needed(run: Run, stretches: list[Stretch]) -> str:
+    """How many steps a run takes at this pace, in words: its windows hold so many, and the first and last fewer."""
+    if not stretches:
+        return ""
+    each = sum(one.steps for one in stretches) / len(stretches)
+    steps = math.ceil(max(LEAST_STEPS, (LEAST_VALUES + 2) * each)) + run.warm_up_steps
+    return f": at this pace that is a run of about {steps:,} steps"
 
 
 def _samples(first: Run, second: Run) -> tuple[tuple[int, int], list[str]]:
@@ -141,13 +161,11 @@ def _samples(first: Run, second: Run) -> tuple[tuple[int, int], list[str]]:
 
 def _rows(stretches: tuple[list[Stretch], list[Stretch]], samples: tuple[int, int], step: Row, seed: int) -> list[Row]:
     rows = [_row("median step", median_series(stretches[0], samples[0]), median_series(stretches[1], samples[1]), seed)]
+    work = [work_series(one, by) for one, by in zip(stretches, samples, strict=True)]
+    if min(one.mean for one in work) >= _LEAST_PART * step.first_s:
+        rows.append(_row("work", work[0], work[1], seed)._replace(rank=SLOWEST))
     for name in (*PHASES, *OVERLAYS):
-        both = [phase_series(one, name, by) for one, by in zip(stretches, samples, strict=True)]
-        if both[0] is None or both[1] is None:
-            continue
-        if max(both[0].mean, both[1].mean) < _LEAST_PART * step.first_s:
-            continue
-        rows.append(_row(name, both[0], both[1], seed))
+        rows += _phase_rows(name, stretches, samples, step, seed)
     clocks = [clock_series(one, by) for one, by in zip(stretches, samples, strict=True)]
     if (
         clocks[0] is not None
@@ -156,6 +174,25 @@ def _rows(stretches: tuple[list[Stretch], list[Stretch]], samples: tuple[int, in
     ):
         rows.append(_row("by the clock", clocks[0], clocks[1], seed))
     return rows
+
+
+def _phase_rows(
+    name: str, stretches: tuple[list[Stretch], list[Stretch]], samples: tuple[int, int], step: Row, seed: int
+) -> list[Row]:
+    """One phase of the slowest rank and of the median rank, as far as both runs tell it."""
+    rows = []
+    for rank in (SLOWEST, MEDIAN):
+        pairs = zip(stretches, samples, strict=True)
+        first, second = (phase_series(one, name, by, slowest=rank == SLOWEST) for one, by in pairs)
+        if first is None or second is None or min(len(first.values), len(second.values)) < LEAST_VALUES:
+            continue
+        if max(first.mean, second.mean) >= _LEAST_PART * step.first_s:
+            rows.append(_row(name, first, second, seed)._replace(rank=rank))
+    if len(rows) < len((SLOWEST, MEDIAN)):
+        return rows
+    slowest, median = rows
+    agree = (slowest.is_slower, slowest.is_faster) == (median.is_slower, median.is_faster)
+    return [slowest, median._replace(borne=agree)]
 
 
 def _row(name: str, first: Series, second: Series, seed: int) -> Row:

@@ -5,7 +5,7 @@ Rule of this file: pure words over a summary. It judges nothing; a number it can
 
 import statistics
 
-from paceline.accused_units import unit_of
+from paceline.accused_units import accused_ranks, many_of, unit_of
 from paceline.energy.energy_book import EnergyBook
 from paceline.energy.tariff import Tariff
 from paceline.events import OVERLAYS, Evidence, Finding, ProbeCost, advice_on
@@ -13,7 +13,7 @@ from paceline.paired import LEAST_PAIRS
 from paceline.ranges import ranges
 from paceline.visible import visible
 
-from ..episodes.crowd import ALIKE
+from ..jobs.apart import is_apart
 from ..jobs.short_run_evidence import ALONE, is_short_run
 from . import energy
 from .summary import JobSummary, Summary
@@ -22,6 +22,8 @@ _WIDTH = 9
 #: The longest windows with the probe on or off hold 640 steps, and have to last half a second.
 _LEAST_STEP_S = 1e-3
 _SHOWN = 3
+#: Numbers of evidence are rounded to a microsecond each.
+_ROUNDING_S = 1e-5
 _WORDS: dict[str, str] = {"communication": "waiting for others", "data": "data loading", "idle": "device idle"}
 
 
@@ -84,7 +86,7 @@ def _job(job: JobSummary, energy_rows: list[str]) -> list[str]:
     findings = sorted(job.findings.values(), key=lambda f: (f.state == "suspected", -f.cost.lost_s))
     named = [finding for finding in findings if finding.revision > 1 or finding.state != "suspected"]
     ranks_named = [finding for finding in named if finding.kind == "straggler"]
-    wholes = [finding for finding in named if finding.kind != "straggler"]
+    wholes = [finding for finding in named if finding.kind != "straggler" and not is_apart(finding)]
     body = [line for finding in ranks_named[:_SHOWN] for line in _finding(finding)] or _nobody(job)
     if any(finding.kind == "hang" and finding.state != "recovered" for finding in wholes):
         body = []  # a job that stands still is held back by that
@@ -100,9 +102,12 @@ def _job(job: JobSummary, energy_rows: list[str]) -> list[str]:
 def _finding(finding: Finding) -> list[str]:
     unit = unit_of(finding)
     who = f"rank {finding.ranks[0]}" if finding.ranks else "no rank"
+    many = many_of(finding)
     if len(finding.ranks) > 1:
-        count = next((int(one.value) for one in finding.evidence if one.name == ALIKE), len(finding.ranks))
-        who = f"{count} ranks ({ranges(finding.ranks[:count])})"
+        who = f"{len(finding.ranks)} ranks ({ranges(finding.ranks)})"
+    if many is not None:
+        named = f"ranks {ranges(finding.ranks)}" if many.what != "ranks" else ranges(finding.ranks)
+        who = f"{many.words} ({named}{', …' * (accused_ranks(finding) > len(finding.ranks))})"
     where = f" on {finding.nodes[0]}" if finding.nodes else ""
     if len(finding.nodes) > 1:
         where = f" on {len(finding.nodes)} nodes"
@@ -141,9 +146,9 @@ def _each(finding: Finding) -> str:
 def _why(finding: Finding) -> list[str]:
     by_name = {evidence.name: evidence for evidence in finding.evidence}
     own = by_name.get("own_time")
-    if own is None or own.peers is None or ALIKE in by_name:
+    if own is None or own.peers is None or many_of(finding) is not None:
         return [finding.summary]
-    parts = _parts(by_name)
+    parts = _parts(by_name, own.value - own.peers)
     first = f"works {_ms(own.value)} a step, its peers {_ms(own.peers)}" + (f" ({parts})" if parts else "")
     late = by_name.get("lateness")
     lines = [first]
@@ -153,15 +158,22 @@ def _why(finding: Finding) -> list[str]:
     return lines
 
 
-def _parts(by_name: dict[str, Evidence]) -> str:
-    """What the difference consists of; overlays lie inside the phases, and would count twice among them."""
+def _parts(by_name: dict[str, Evidence], whole_s: float) -> str:
+    """What the difference of ``whole_s`` consists of; overlays lie inside the phases, and would count twice there."""
     parts = {name.removeprefix("excess_"): one.value for name, one in by_name.items() if name.startswith("excess_")}
-    words = {
-        name: f"{name.replace('_', ' ')} {'-' if value < 0 else '+'}{_ms(abs(value))}" for name, value in parts.items()
-    }
-    phases = ", ".join(text for name, text in words.items() if name not in OVERLAYS)
-    within = ", ".join(text for name, text in words.items() if name in OVERLAYS)
+    phases = _within({name: value for name, value in parts.items() if name not in OVERLAYS}, whole_s)
+    within = _within({name: value for name, value in parts.items() if name in OVERLAYS}, whole_s)
     return "; within them ".join(filter(None, (phases, within)))
+
+
+def _within(parts: dict[str, float], whole_s: float) -> str:
+    """The largest of ``parts`` that are in ``whole_s`` together: a part that is negative, or too large, is no part."""
+    left_s, shown = whole_s + _ROUNDING_S, []
+    for name, value in sorted(parts.items(), key=lambda item: -item[1]):
+        if 0.0 < value <= left_s:
+            left_s -= value
+            shown.append(f"{name.replace('_', ' ')} +{_ms(value)}")
+    return ", ".join(shown)
 
 
 def _nobody(job: JobSummary) -> list[str]:

@@ -18,9 +18,11 @@ from paceline.events import (
     JobDescribed,
     JobWindow,
     NodeDescribed,
+    RankWindow,
     StepTimings,
     Thresholds,
 )
+from paceline.settings import MOST_RANKS
 from paceline.step_samples import data_part, samples_a_step
 
 from ..jobs.config import JobConfig
@@ -33,11 +35,17 @@ MOST_JOBS = 1000
 MOST_WINDOWS = 100_000
 WARM_UP_STEPS = JobConfig().warmup_steps
 _MOST_FINDINGS = 2000
+#: Lengths of windows of which ranks are kept.
+_MOST_LENGTHS = 16
+_OF_RUNS = (RankWindow, JobWindow, JobDescribed, StepTimings, Thresholds, BalancePlan, Finding)
 _Job = tuple[str, str, int]
 
 
 class Stretch(NamedTuple):
-    """A window of the job: its steps, and seconds a step. Phases are the median rank's, and add up to its step."""
+    """A window of the job: its steps, and seconds a step. Phases are the median rank's, and add up to its step.
+
+    ``slowest_s`` are the phases of the rank that works longest in it, and ``work_s`` all of its work.
+    """
 
     start_s: float
     first_step: int
@@ -45,6 +53,8 @@ class Stretch(NamedTuple):
     steps: int
     step_s: float
     phase_s: dict[str, float]
+    slowest_s: dict[str, float]
+    work_s: float
 
     @property
     def mean_s(self) -> float:
@@ -62,6 +72,19 @@ class Run:
         self.findings: dict[str, Finding] = {}
         self.facts = RunFacts()
         self.warm_up_steps = 0
+        #: By length, the start of the newest window that a rank told, and each rank's phases in it.
+        self._ranks: dict[float, tuple[float, dict[int, dict[str, float]]]] = {}
+
+    def add_rank(self, window: RankWindow) -> None:
+        """Take in one window of a rank: those of one stretch come before the job's."""
+        start_s, ranks = self._ranks.get(window.length_s, (-1.0, {}))
+        if window.start_s != start_s:
+            if window.length_s not in self._ranks and len(self._ranks) >= _MOST_LENGTHS:
+                return
+            ranks = {}
+            self._ranks[window.length_s] = window.start_s, ranks
+        if len(ranks) < MOST_RANKS.default:
+            ranks[window.rank] = {name: spent_s for name, spent_s in window.phase_mean_s.items() if name in NAMES}
 
     def add(self, window: JobWindow) -> None:
         """Take in one window of the job."""
@@ -72,9 +95,10 @@ class Run:
             self.stretches[window.length_s] = None
             return
         phases = {name: spent_s for name, spent_s in window.phase_median_s.items() if name in NAMES}
-        kept.append(
-            Stretch(window.start_s, window.first_step, window.last_step, window.steps, window.step_median_s, phases)
-        )
+        start_s, ranks = self._ranks.get(window.length_s, (-1.0, {}))
+        slowest = ranks.get(window.worst_rank, {}) if start_s == window.start_s else {}
+        steps = (window.first_step, window.last_step, window.steps)
+        kept.append(Stretch(window.start_s, *steps, window.step_median_s, phases, slowest, window.own_worst_s))
 
     @property
     def steps(self) -> int:
@@ -122,12 +146,18 @@ def median_series(stretches: list[Stretch], samples: int) -> Series:
     return Series(_array([max(one.step_s, 1e-9) / samples for one in stretches]), _weights(stretches))
 
 
-def phase_series(stretches: list[Stretch], name: str, samples: int) -> Series | None:
-    """Seconds in one phase, by ``samples``; None where it was not told throughout."""
-    told = [one for one in stretches if name in one.phase_s]
+def phase_series(stretches: list[Stretch], name: str, samples: int, *, slowest: bool = False) -> Series | None:
+    """Seconds in one phase of the median or the slowest rank, by ``samples``; None where it was not told throughout."""
+    phases = [one.slowest_s if slowest else one.phase_s for one in stretches]
+    told = [(one, phase_s[name]) for one, phase_s in zip(stretches, phases, strict=True) if name in phase_s]
     if len(told) < 0.9 * len(stretches) or not told:
         return None
-    return Series(_array([max(one.phase_s[name], 1e-9) / samples for one in told]), _weights(told))
+    return Series(_array([max(spent_s, 1e-9) / samples for _, spent_s in told]), _weights([one for one, _ in told]))
+
+
+def work_series(stretches: list[Stretch], samples: int) -> Series:
+    """Seconds that the slowest rank works, by ``samples``: without waiting for others."""
+    return Series(_array([max(one.work_s, 1e-9) / samples for one in stretches]), _weights(stretches))
 
 
 def clock_series(stretches: list[Stretch], samples: int) -> Series | None:
@@ -160,12 +190,14 @@ class Runs:
             if len(self._nodes) < 20_000:
                 self._nodes[event.node] = event
             return
-        if not isinstance(event, JobWindow | JobDescribed | StepTimings | Thresholds | BalancePlan | Finding):
+        if not isinstance(event, _OF_RUNS):
             return
         self._tell(self._run((event.cluster, event.job, event.attempt)), event)
 
     def _tell(self, run: Run, event: Event) -> None:
         match event:
+            case RankWindow():
+                run.add_rank(event)
             case JobWindow():
                 run.add(event)
             case JobDescribed():

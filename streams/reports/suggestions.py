@@ -7,19 +7,23 @@ from collections.abc import Iterable
 
 from paceline.events import Suggestion
 from paceline.events.suggestions import Gain
+from paceline.own_host import here
 from paceline.visible import visible
 
 _RANK = {"critical": 0, "warning": 1, "info": 2}
 
 
-def page(suggestions: Iterable[Suggestion]) -> str:
-    """All of them, the gravest first, then those that bring most; those that are over come last, on a line each."""
+def page(suggestions: Iterable[Suggestion], host: str = "") -> str:
+    """All of them, the gravest first, then those that bring most; those that are over come last, on a line each.
+
+    ``host`` is the machine that they are read on, where it is known.
+    """
     kept = list(suggestions)
     lasting = [one for one in kept if one.state in ("new", "accepted", "applied")]
     over = [one for one in kept if one not in lasting]
     if not kept:
         return "nothing to suggest"
-    lines = [line for one in sorted(lasting, key=_order) for line in [*_lines(one), ""]]
+    lines = [line for one in sorted(lasting, key=_order) for line in [*_lines(one, host), ""]]
     lines += [f"{one.state.replace('_', ' ')}: {one.title}  [{one.id}]" for one in over]
     return "\n".join(map(visible, lines)).rstrip()
 
@@ -28,13 +32,13 @@ def _order(one: Suggestion) -> tuple[int, float, str]:
     return _RANK.get(one.severity, 3), -(one.gain.gpu_hours_per_day or 0.0), one.id
 
 
-def _lines(one: Suggestion) -> Iterable[str]:
+def _lines(one: Suggestion, host: str) -> Iterable[str]:
     yield f"{one.severity}: {one.title}  [{one.id}]"
     yield f"  why    {one.reason}"
     yield f"  gain   {gain_in_words(one.gain)}"
     yield f"  risk   {one.risk}{': ' + one.risk_reason if one.risk_reason else ''}"
     yield from (f"  {'do' if number == 0 else '':<5}  {step}" for number, step in enumerate(one.steps))
-    yield from (f"  $ {command}" for command in one.apply)
+    yield from (f"  $ {here(command, host)}" for command in one.apply)
     yield from (f"  | {line}".rstrip() for line in one.manifest.splitlines())
 
 
@@ -43,6 +47,8 @@ def gain_in_words(gain: Gain) -> str:
 
     >>> gain_in_words(Gain(gpu_hours_per_day=24.0, gpu_hours_low=12.0, gpu_hours_high=30.0))
     '24 device-hours a day (12 to 30)'
+    >>> gain_in_words(Gain(throughput_ratio=7.43, throughput_low=1.72))
+    '+743.0% throughput (at least 172 %; how much at most is not known)'
     """
     parts = []
     if gain.gpu_hours_per_day is not None:
@@ -57,4 +63,8 @@ def gain_in_words(gain: Gain) -> str:
 
 
 def _span(low: float | None, high: float | None, scale: float, unit: str = "") -> str:
-    return "" if low is None or high is None else f" ({low * scale:.3g} to {high * scale:.3g}{unit})"
+    if low is None:
+        return ""
+    if high is None:
+        return f" (at least {low * scale:.3g}{unit}; how much at most is not known)"
+    return f" ({low * scale:.3g} to {high * scale:.3g}{unit})"

@@ -1,4 +1,4 @@
-"""Which findings are about a node or a switch as a whole."""
+"""Which findings are about a node or a switch as a whole, and how many a finding for many is about."""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from paceline import topics, wire
-from paceline.accused_units import unit_of
-from paceline.events import Finding
+from paceline.accused_units import accused_ranks, many_of, unit_of
+from paceline.events import Evidence, Finding
 
 RELEASED = Path(__file__).parent / "golden" / "v1.5" / "Finding.json"
 
@@ -32,3 +32,35 @@ def test_several_ranks_of_one_node_or_switch_are_that(changes: dict[str, Any], u
     assert isinstance(finding, Finding)
     plain: dict[str, Any] = {"kind": "straggler", "group": None}
     assert unit_of(msgspec.structs.replace(finding, **(plain | changes))) == unit
+
+
+def _for_many(value: float, unit: str, ranks: int) -> Finding:
+    finding = wire.decode(topics.FINDING, RELEASED.read_bytes())
+    assert isinstance(finding, Finding)
+    count = Evidence(name="alike", value=value, unit=unit, peers=None, rule="")
+    return msgspec.structs.replace(finding, ranks=list(range(ranks)), evidence=[count])
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "named", "accused"),
+    [
+        (300.0, "ranks", 256, 300),
+        (3.0, "ranks", 256, 256),  # never fewer than it names
+        (40.0, "nodes", 256, 256),
+        (1e300, "ranks", 2, 2),
+        (-1.0, "ranks", 2, 2),
+        (float("nan"), "ranks", 2, 2),
+        (5.0, "", 2, 2),
+    ],
+)
+def test_a_finding_for_many_accuses_more_ranks_than_it_names(value: float, unit: str, named: int, accused: int) -> None:
+    """Its evidence has the number; one that cannot be counts nothing."""
+    assert accused_ranks(_for_many(value, unit, named)) == accused
+
+
+def test_a_number_of_another_finding_counts_nothing() -> None:
+    """Only a finding for many has it."""
+    finding = wire.decode(topics.FINDING, RELEASED.read_bytes())
+    assert isinstance(finding, Finding)
+    assert many_of(finding) is None
+    assert accused_ranks(finding) == len(finding.ranks)

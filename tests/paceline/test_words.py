@@ -97,3 +97,14 @@ def test_a_finding_on_a_node_or_switch_says_so_with_its_ranks():
     )
     silent = finding(kind="node_silent", cause="unknown", ranks=[8], nodes=["gpu-1"])
     assert words.verdict(silent) == "Silent node: node gpu-1 (rank 8)"
+
+
+@pytest.mark.parametrize(
+    ("unit", "who"),
+    [("ranks", "ranks 0, 1, 2, 3, 4, 5 and 294 more"), ("nodes", "300 nodes"), ("switches", "300 switches")],
+)
+def test_a_finding_for_many_counts_those_that_it_does_not_name(unit, who):
+    """It names 256 of them at most."""
+    count = events.Evidence(name="alike", value=300.0, unit=unit, peers=None, rule="")
+    for_many = finding(ranks=list(range(256)), nodes=[], evidence=[count])
+    assert words.subject(for_many) == who

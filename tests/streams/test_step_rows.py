@@ -173,3 +173,11 @@ def test_what_was_let_go_is_made_again(messages):
     shared.clear()
     assert (shared.messages, shared.rows) == ((), None)
     assert shared.of(messages) is not rows
+
+
+def test_what_lies_inside_a_step_is_never_longer_than_it(wide):
+    """A rank that says it waited an hour for a processor in a step of 0.25 s waited the step; unknown stays unknown."""
+    phases = wide.phases | {"cpu_wait": columns.durations([3600.0, 0.125]), "gc": columns.durations([np.nan, 0.5])}
+    rows = told(step_rows([msgspec.structs.replace(wide, phases=phases)]))
+    assert [rows[3, step].get("cpu_wait") for step in (7, 8)] == [0.25, 0.125]
+    assert [rows[3, step].get("gc") for step in (7, 8)] == [None, 0.25]

@@ -43,6 +43,14 @@ def test_a_finding_is_bounded():
     assert verdict.lost_s == 0.0
 
 
+def test_a_finding_counts_the_ranks_that_it_does_not_name():
+    """One for many names some, and its evidence has their number."""
+    count = {"name": "alike", "value": 300.0, "unit": "ranks", "peers": None, "rule": ""}
+    (verdict,) = inside.confirmed([finding(ranks=[*range(256)], evidence=[count])])
+
+    assert (len(verdict.ranks), verdict.rank_count) == (64, 300)
+
+
 class Heard(StepsHeard):
     def __init__(self):
         super().__init__(0)

@@ -107,6 +107,7 @@ def test_before_the_end_there_is_no_winner():
             "CPU contention; communication takes 30% of a step",
         ),
         ({"findings": [Verdict(kind="hang", cause="unknown", ranks=[1, 2])]}, "2 ranks hang"),
+        ({"findings": [Verdict(kind="hang", cause="unknown", ranks=[1, 2], rank_count=300)]}, "300 ranks hang"),
         ({"findings": [Verdict(kind="uniform_slowdown", cause="unknown")]}, "uniform slowdown"),
     ],
 )

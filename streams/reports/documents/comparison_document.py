@@ -8,13 +8,15 @@ import msgspec
 from paceline.visible import visible
 from paceline.words import many
 
-from ..comparison import EQUAL, FASTER, SLOWER, Comparison, Row, Side
+from ..comparison import EQUAL, FASTER, SLOWER, UNSURE, Comparison, Row, Side
 from .document import Block, Bullets, Document, Heading, Notice, Paragraph, Table, Tile, Tiles
 from .finding_words import cause_words, kind_words
 from .quantities import count, seconds
 
 _WORDS = {"communication": "waiting for others", "data": "data loading", "gc": "in it: garbage collector"}
 _MORE_WORDS = {"cpu_wait": "in it: waiting for a processor", "host_bound": "in it: device waiting for its host"}
+#: Rows of more than one phase.
+_NO_PHASES = ("median step", "work", "by the clock")
 _MOST_FACTS = 60
 
 
@@ -34,7 +36,8 @@ def comparison_document(comparison: Comparison, first: str, second: str) -> Docu
             Table(head, rows, right=(1, 2, 3, 4), slow=slow),
             Paragraph(
                 "The step decides; with so many rows below it, one may be wrong. Intervals are of block bootstraps, "
-                "because neighbouring steps are alike. The job is compared as a whole: its pace is its slowest rank's.",
+                "because neighbouring steps are alike. The job is compared as a whole: its pace is its slowest rank's, "
+                "so a phase of the median rank is called slower or faster only where the slowest rank's is, too.",
                 quiet=True,
             ),
             *_changes(comparison),
@@ -51,7 +54,7 @@ def _verdict(comparison: Comparison) -> Notice:
     limit = f"{comparison.fail_over * 100:g} %"
     if comparison.verdict == SLOWER:
         worst = max(
-            (row for row in comparison.rows if row.is_slower and row.name not in ("median step", "by the clock")),
+            (row for row in comparison.rows if row.is_slower and row.name not in _NO_PHASES),
             key=lambda row: row.second_s - row.first_s,
             default=None,
         )
@@ -59,7 +62,7 @@ def _verdict(comparison: Comparison) -> Notice:
         return Notice(f"The second run is slower: {_percent(step.ratio)}", f"{span}, beyond {limit}.{where}", "slow")
     if comparison.verdict == FASTER:
         return Notice(f"The second run is faster: {_percent(step.ratio)}", f"{span}.", "good")
-    if step.high <= comparison.fail_over:
+    if comparison.verdict == EQUAL:
         return Notice("The second run is not slower", f"{_percent(step.ratio)}, {span}: within {limit}.", "good")
     text = f"{_percent(step.ratio)}, {span}: more than {limit} is neither shown nor ruled out. Compare longer runs."
     return Notice("Not certain: the second run may be slower", text, "caution")
@@ -68,7 +71,7 @@ def _verdict(comparison: Comparison) -> Notice:
 def _tiles(comparison: Comparison) -> list[Tile]:
     step = comparison.step
     unit = "a sample" if comparison.a_sample else "a step"
-    tone = {SLOWER: "slow", FASTER: "good", EQUAL: ""}[comparison.verdict]
+    tone = {SLOWER: "slow", FASTER: "good", EQUAL: "", UNSURE: ""}[comparison.verdict]
     return [
         Tile(f"first, {unit}", seconds(step.first_s), many(comparison.first.steps, "step")),
         Tile(f"second, {unit}", seconds(step.second_s), many(comparison.second.steps, "step")),
@@ -83,7 +86,8 @@ def _row(row: Row) -> tuple[str, ...]:
 
 
 def _name(row: Row) -> str:
-    return (_WORDS | _MORE_WORDS).get(row.name, row.name)
+    name = (_WORDS | _MORE_WORDS).get(row.name, row.name)
+    return f"{name}, {row.rank} rank" if row.rank else name
 
 
 def _percent(ratio: float) -> str:
@@ -92,12 +96,12 @@ def _percent(ratio: float) -> str:
 
 def _changes(comparison: Comparison) -> list[Block]:
     lines = [
-        f"{title}: from step {count(one.step)} on a step took {_percent(one.ratio)}"
+        f"{title}: from about step {count(one.step)} on a step took {_percent(one.ratio)}"
         for title, side in _sides(comparison)
         for one in side.changes
     ]
     lines += [
-        f"{title}: {kind_words(kind)} since step {count(first)}, {cause_words(cause)}, {seconds(lost_s)} lost"
+        f"{title}: {kind_words(kind)} since about step {count(first)}, {cause_words(cause)}, {seconds(lost_s)} lost"
         for title, side in _sides(comparison)
         for kind, cause, first, lost_s in side.findings
     ]

@@ -3,7 +3,7 @@
 Rule of this file: pure words, also for kinds, causes and states that this version does not know.
 """
 
-from paceline.accused_units import unit_of
+from paceline.accused_units import many_of, unit_of
 from paceline.events import CAUSE_WORDS, Finding
 from paceline.ranges import ranges
 from paceline.words import many
@@ -41,7 +41,7 @@ def who(finding: Finding) -> str:
     if unit:
         return unit
     if finding.ranks:
-        return f"rank {finding.ranks[0]}" if len(finding.ranks) == 1 else f"ranks {ranges(finding.ranks)}"
+        return f"rank {finding.ranks[0]}" if len(finding.ranks) == 1 else _ranks(finding)
     if finding.devices:
         return finding.devices[0] if len(finding.devices) == 1 else many(len(finding.devices), "device")
     if finding.nodes:
@@ -49,6 +49,12 @@ def who(finding: Finding) -> str:
     if finding.stage is not None:
         return f"stage {finding.stage}"
     return "the whole job"
+
+
+def _ranks(finding: Finding) -> str:
+    """Its ranks; of more than it names, their number."""
+    held = many_of(finding)
+    return f"ranks {ranges(finding.ranks)}" if held is None else held.words
 
 
 def steps(finding: Finding) -> str:

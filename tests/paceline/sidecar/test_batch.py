@@ -632,3 +632,26 @@ def test_a_row_of_nccls_that_cannot_travel_is_counted(odd: dict[str, Any]) -> No
     batcher.update_nccl(key, 0, collective_row(1))
     (event,) = told(batcher.tick(1.0), CollectiveCalls)
     assert (event["seq"], batcher.unfit_rows) == ([1], 1)
+
+
+def test_a_device_that_a_rank_learns_is_spelled_as_one_that_it_joins_with():
+    """PyTorch writes the letters of an AMD GPU in hexadecimal; nothing else on the bus does."""
+    spelled = "GPU-38616637-3035-3235-3936-383331363163"
+    batcher = Batcher(ORIGIN)
+    key = batcher.join(hello(0, world_size=1))
+    batcher.tick(0.0)
+    batcher.learn(key, hello(0, world_size=1, device=spelled))
+    assert batcher.ranks()[key] == {0: (100, "GPU-8af705259683161c")}
+    (described,) = of(JobDescribed, batcher.end(2000.0))
+    assert [place.device for place in described.event.places] == ["GPU-8af705259683161c"]
+    again = Batcher(ORIGIN)
+    again.join(hello(0, device=spelled))
+    assert again.ranks()[key] == batcher.ranks()[key]
+
+
+def test_what_another_process_of_that_rank_says_is_not_learned():
+    """The rank that is here said hello with its own process."""
+    batcher = Batcher(ORIGIN)
+    key = batcher.join(hello(0, world_size=1))
+    batcher.learn(key, hello(0, world_size=1, device="cuda:1", pid=7))
+    assert batcher.ranks()[key] == {0: (100, "cpu")}

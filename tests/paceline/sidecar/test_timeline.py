@@ -4,8 +4,9 @@ import random
 
 import pytest
 
+from paceline.events import OP_INDEX
 from paceline.sidecar.open_collectives import OpenCollectives
-from paceline.sidecar.rank_rows import PARTS, RankRows, StepRow
+from paceline.sidecar.rank_rows import PARTS, Phase, RankRows, StepRow
 from paceline.sidecar.timeline import Timeline
 from paceline.training import marks
 from paceline.training.marks import (
@@ -579,3 +580,15 @@ def test_marks_of_samples_that_no_rank_sends_cost_only_that_rank() -> None:
     steps = list(left_out(run))
     assert steps == sorted(set(steps))
     assert steps[-1] <= 2**41
+
+
+def test_what_lies_inside_a_step_is_never_longer_than_it():
+    """However it was counted: collections and waiting for a processor are in the step, and so for the device's."""
+    rows = RankRows()
+    inside = [Phase(OP_INDEX[name], -1, 5_000_000_000) for name in ("gc", "cpu_wait", "host_bound")]
+    rows.append_step(0, 0, 250_000_000, [Phase(OP_INDEX["forward"], -1, 250_000_000), *inside])
+    rows.append_step(1, 250_000_000, 500_000_000, [Phase(OP_INDEX["gc"], -1, 1_000_000)])
+    first, second = rows.drain().steps
+    found = {name: took for name, took in zip(PARTS, first.seconds, strict=True) if took == took}
+    assert found == {"forward": 0.25, "gc": 0.25, "cpu_wait": 0.25, "host_bound": 0.25}
+    assert [took for took in second.seconds if took == took] == [0.001]

@@ -64,6 +64,62 @@ def test_several_that_train_apart_are_no_ranks_of_one_job(new_listener: Callable
     assert listener.heard == []
 
 
+TORCHRUN = {"RANK": "1", "WORLD_SIZE": "3", "LOCAL_RANK": "1", "TORCHELASTIC_RUN_ID": "none"}
+#: A rank that starts another training, in its own environment.
+STARTS = (
+    STEPPED
+    + """
+import subprocess
+if "child" not in sys.argv:
+    subprocess.run([sys.executable, "-c", sys.argv[1], sys.argv[1], "child"], check=True)
+"""
+)
+#: It steps before it joins a group of its own, as a rank that looks for a learning rate does.
+JOINS = (
+    STEPPED
+    + """
+    import os, socket
+    import torch.distributed as dist
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=1)
+    for _ in range(4):
+        (weight * 2).sum().backward()
+        optimizer.step()
+    dist.destroy_process_group()
+"""
+)
+
+
+def test_torchruns_ranks_are_ranks_whether_they_join_a_group_or_not(new_listener: Callable[[], Any]) -> None:
+    """They are one job's; what does not communicate is said of it by who compares them."""
+    listener = new_listener()
+    done = listener.run("-c", STEPPED, environ=TORCHRUN)
+    assert (done.returncode, done.stderr) == (0, "")
+    (heard,) = listener.heard
+    assert (heard.hello.rank, heard.hello.world_size, heard.hello.local_rank) == (1, 3, 1)
+    assert len(heard.steps()) >= 4
+
+
+def test_what_a_rank_of_torchruns_starts_is_no_rank(new_listener: Callable[[], Any]) -> None:
+    """It has the same environment, and the same number."""
+    listener = new_listener()
+    done = listener.run("-c", STARTS, STARTS, environ=TORCHRUN)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(listener.heard) == 1
+
+
+def test_steps_before_a_group_is_joined_are_not_counted_with_those_after(new_listener: Callable[[], Any]) -> None:
+    """Other ranks may have none of them: from there on all count the same steps."""
+    listener = new_listener()
+    done = listener.run("-c", JOINS, environ=TORCHRUN | {"RANK": "0"})
+    assert (done.returncode, done.stderr) == (0, "")
+    alone, joined = listener.heard
+    assert joined.hello.backend == "gloo"
+    assert {row.step for row in alone.rows} == set(range(5))
+    assert {row.step for row in joined.rows} == set(range(4))
+
+
 def test_horovods_ranks_join_no_group_and_are_ranks(new_listener: Callable[[], Any], tmp_path: Path) -> None:
     """Only its name is here: Horovod itself is built where it runs."""
     (tmp_path / "horovod").mkdir()

@@ -148,3 +148,14 @@ def test_another_thread_is_followed_from_then_on(tasks: Tasks, queue: RunQueue) 
     tasks.wait("1", 900)
     tasks.wait("2", 5_030)
     assert queue.read() == 130
+
+
+def test_a_thread_that_could_not_be_read_for_a_while_counts_from_then_on(tasks: Tasks, queue: RunQueue) -> None:
+    """What it had waited before was counted, or is of another thread with the same number."""
+    assert queue.read() == 100
+    tasks.end("1")
+    assert queue.read() is None
+    tasks.add("1", "python", 9000)
+    assert queue.read() == 100
+    tasks.wait("1", 9005)
+    assert queue.read() == 105

@@ -34,6 +34,7 @@ def described(
             ],
             batch_size=batch,
             labels={"slurm_user": "ada"},
+            **changes,
         )
         for at, node in enumerate(nodes)
     ]
@@ -390,9 +391,73 @@ def test_what_is_said_of_a_job_after_its_end_counts(heard):
     cost = Cost(lost_s=20.4, gpu_hours=0.05, throughput_lost_ratio=0.2)
     first = finding(cluster="c", job="llama", nodes=["gpu-0"], ranks=[2], cost=cost)
     (told,) = heard.tell(first)
-    for one in described(0, ["gpu-0", "gpu-1"], 64, ended_s=NOW_S + 60.0):
-        assert heard.tell(one) == []
+    end(heard)
     whole = Cost(lost_s=40.3, gpu_hours=0.1, throughput_lost_ratio=0.4)
     (revised,) = heard.tell(msgspec.structs.replace(first, revision=2, cost=whole))
     assert (revised.id, revised.state) == (told.id, "new")
     assert revised.gain.gpu_hours_per_day > told.gain.gpu_hours_per_day
+    assert revised.title == f"Next run: {told.title}"
+
+
+def end(heard, attempt=0):
+    """Both of its nodes say that the job has ended."""
+    return [
+        said for one in described(attempt, ["gpu-0", "gpu-1"], 64, ended_s=NOW_S + 60.0) for said in heard.tell(one)
+    ]
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+def test_what_is_advised_of_an_ended_job_is_for_its_next_run(heard, make_finding, accepted):
+    """Said once, by whichever node leaves last; who accepted it has still to do it."""
+    (told,) = heard.tell(make_finding())
+    if accepted:
+        heard.command(told, "accept")
+    (revised,) = end(heard)
+    assert (revised.id, revised.state) == (told.id, "accepted" if accepted else "new")
+    assert revised.title == f"Next run: {told.title}"
+    assert revised.reason == f"The job has ended; this is for its next run. {told.reason}"
+    assert revised.gain == told.gain
+    assert end(heard) == []
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_can_be_done_while_a_job_runs_ends_with_it(heard, make_finding, late):
+    """A job that hung and was ended needs no other end; nor does it when the finding comes after its end."""
+    hang = make_finding(id="h", kind="hang", cause="unknown")
+    if late:
+        end(heard)
+        assert heard.tell(hang) == []
+    else:
+        (told,) = heard.tell(hang)
+        (gone,) = end(heard)
+        assert (told.action, gone.id, gone.state) == ("restart_job", told.id, "withdrawn")
+    assert heard.open() == []
+
+
+def test_advice_on_a_node_outlives_its_jobs_as_it_is(heard, make_finding):
+    """The node is there for the next job, whoever's."""
+    (told,) = heard.tell(make_finding(cause="throttling"))
+    assert told.target.startswith("node:")
+    assert end(heard) == []
+    assert heard.last()[told.id].title == told.title
+
+
+def test_the_next_run_is_told_of_as_it_is(heard, make_finding, make_pace):
+    """A newer attempt that is slow as well: what is advised is of that one, which runs."""
+    heard.tell(make_finding())
+    end(heard)
+    for one in described(1, ["gpu-0", "gpu-1"], 64):
+        heard.tell(one)
+    run(heard, make_pace, 20, 2, 0.6, attempt=1)
+    said = heard.tell(make_finding(id="f2", attempt=1, cost=Cost(lost_s=9.0, gpu_hours=1.0, throughput_lost_ratio=0.9)))
+    assert [one.title.startswith("Next run: ") for one in said] == [False]
+
+
+def test_restored_after_its_end_it_is_of_the_next_run_still(heard, make_finding):
+    """State is data: nothing is said twice."""
+    heard.tell(make_finding())
+    end(heard)
+    again = Advice.restore(heard.advice.snapshot())
+    assert [
+        said for one in described(0, ["gpu-0", "gpu-1"], 64, ended_s=NOW_S + 60.0) for said in again.update(one)
+    ] == []

@@ -45,7 +45,7 @@ def test_lengths_that_show_in_both_passes_are_told(detector, make_sums):
     assert (episode.cause, episode.measured.alike) == ("sequence_length", pytest.approx(1.0))
     assert episode.measured.lost_ratio == pytest.approx(0.25)
     words = said(episode, DataConfig())
-    assert "(correlation 1.00): their sequences differ in length, since step 0" in words.summary
+    assert "(correlation 1.00): their sequences differ in length, since about step 0" in words.summary
     assert words.subject.ranks == ()
     assert detector.suspects()
 

@@ -68,7 +68,7 @@ def test_what_is_said_has_the_size_and_clears_the_ranks(stages, make_sums):
     for number in range(3):
         told = stages.update(make_sums(number, forward=[1.0, 1.0, 1.4, 1.4]), set())
     words = said(told[0], StageConfig())
-    assert "Stage 1 computes 140 ms a step where the stages' mean is 120 ms (+17%), since step 0" in words.summary
+    assert "Stage 1 computes 140 ms a step where the stages' mean is 120 ms (+17%), since about step 0" in words.summary
     assert (words.subject.name, words.subject.ranks) == ("stage 1", ())
     assert [(item.name, item.value, item.peers) for item in words.evidence] == [
         ("stage_compute", 0.14, 0.12),

@@ -52,7 +52,7 @@ def test_the_excess_is_work_and_time_without_a_processor(episode):
 def test_a_sentence_names_rank_times_cause_and_who_waits(episode):
     """Sure of a confirmed episode, careful of a suspected one."""
     assert words(episode).summary == (
-        "Rank 2 on node-1 works 150 ms a step where its peers work 100 ms, since step 60. "
+        "Rank 2 on node-1 works 150 ms a step where its peers work 100 ms, since about step 60. "
         "The reason is its own computing; everyone else waits for it."
     )
     episode.state = "suspected"
@@ -78,10 +78,10 @@ def test_parts_that_are_small_or_many_are_not_told(episode):
     assert [name for name in numbers(words(episode, parts_s={"data": 0.001, "gc": 0.0})) if "excess_" in name] == []
 
 
-def test_a_part_in_which_the_rank_is_faster_is_shown_as_well(episode):
-    """Without it the other parts would explain more than the difference."""
-    told = numbers(words(episode, parts_s={"data": 0.13, "forward": -0.08}))
-    assert (told["excess_data"], told["excess_forward"]) == ((0.13, 0.0), (-0.08, 0.0))
+def test_a_part_in_which_the_rank_is_faster_is_no_part(episode):
+    """What the others took less is taken off them before."""
+    told = numbers(words(episode, parts_s={"data": 0.05, "forward": -0.08}))
+    assert [name for name in told if name.startswith("excess_")] == ["excess_data"]
 
 
 def test_conditions_are_told_where_they_are_measured_and_there(episode):
@@ -126,6 +126,7 @@ def test_what_was_cleared_and_what_is_said_in_the_end(episode):
 def test_lateness_alone_tells_no_cause(episode):
     """Found in the collectives of a group without phases: how late, in which group, and that more is not known."""
     told = said_by_lateness(episode, RANK, 0.2)
-    assert "comes 150 ms a step late to the collectives of group dp, its peers 100 ms, since step 60" in told.summary
+    late = "comes 150 ms a step late to the collectives of group dp, its peers 100 ms, since about step 60"
+    assert late in told.summary
     assert told.summary.endswith("Without phases the reason is unknown.")
     assert numbers(told) == {"lateness": (0.15, 0.1)}

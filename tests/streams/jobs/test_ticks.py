@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from paceline.events import OP_INDEX
 from streams.jobs.cohorts import Cohorts
 from streams.jobs.steps import Step
-from streams.jobs.ticks import Ticks
+from streams.jobs.ticks import PARTS, Ticks
+from tests.streams.jobs.conftest import step
 
 
 @pytest.fixture
@@ -105,3 +109,35 @@ def test_restored_in_a_tick_it_ends_where_it_would_have(ticks, make_step):
     again = Ticks(0.25, Cohorts())
     again.load(ticks.snapshot())
     assert [again.update(even(make_step, number)) is not None for number in (1, 2)] == [False, True]
+
+
+def test_a_peer_that_never_has_a_processor_makes_no_others_waiting_negative(make_tick):
+    """Its rate of waiting has no bound: no rank waits less than not at all."""
+    tick = make_tick(0, forward=[0.25, 0.25, 0.1], cpu_wait=[0.25, 0.24999, 0.01])
+    starved = tick.part_ratio("cpu_wait") * tick.base
+    assert starved.min() >= -0.25
+    assert (starved <= [0.25, 0.24999, 0.01]).all()
+
+
+@given(
+    own=st.lists(st.floats(1e-6, 10.0), min_size=2, max_size=6),
+    waited=st.lists(st.floats(0.0, 1e6), min_size=6, max_size=6),
+)
+def test_what_lies_inside_the_work_is_never_more_than_it(own, waited):
+    """Whatever a rank says that it waited for a processor, each part is in its work."""
+    phases = {"forward": own, "cpu_wait": waited[: len(own)], "gc": waited[-len(own) :]}
+    made = Ticks(0.0, Cohorts()).update(step(0, **phases))
+    for name in ("cpu_wait", "gc"):
+        inside = made.seconds[OP_INDEX[name]]
+        assert ((inside >= 0) & (inside <= made.own)).all()
+        excess = made.parts[PARTS.index(name)]
+        assert (np.abs(excess) <= max(own) + 1e-9).all()
+
+
+def test_what_is_measured_of_waiting_is_kept(make_step):
+    """State is data: also whether all waiting is measured."""
+    ticks, again = Ticks(0.25, Cohorts()), Ticks(0.25, Cohorts())
+    ticks.waits_measured = True
+    again.load(ticks.snapshot())
+    made = [again.update(even(make_step, number)) for number in range(3)]
+    assert made[-1].waits_measured

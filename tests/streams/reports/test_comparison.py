@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from streams.reports.comparison import EQUAL, FASTER, SLOWER, NotComparableError, compare
+from streams.reports.comparison import EQUAL, FASTER, MEDIAN, SLOWER, SLOWEST, UNSURE, NotComparableError, compare
 from streams.reports.run import Runs
-from tests.derived_events import finding, job_window
+from tests.derived_events import finding, job_window, rank_window
 
 
 def steady(seed, mean=0.5, size=60):
@@ -113,8 +113,71 @@ def test_other_sizes_without_batches_are_not_compared(run_of):
 
 def test_too_short_runs_are_not_compared(run_of):
     """It says how much there is, and how much it takes."""
-    with pytest.raises(NotComparableError, match="too short: 20 steps in 10 windows"):
+    words = "too short: 20 steps in 10 windows .* at this pace that is a run of about 44 steps"
+    with pytest.raises(NotComparableError, match=words):
         compare(run_of(steady(1)), run_of(steady(2, size=10)), 0.05)
+    assert compare(run_of(steady(1)), run_of(steady(2, size=22)), 0.05).second.steps == 44
+
+
+def test_what_is_neither_shown_nor_ruled_out_is_a_verdict_of_its_own(run_of):
+    """Few windows that differ much: the interval holds nothing and more than what is allowed."""
+    dice = np.random.default_rng(3)
+    noisy = [run_of(dice.normal(0.5, 0.12, 24)) for _ in range(2)]
+    made = compare(*noisy, 0.01)
+    assert made.step.low < 0.0 < 0.01 < made.step.high
+    assert made.verdict == UNSURE
+
+
+def ranked(seconds, slowest_s, median_s, seed=1):
+    """A run whose rank 1 spends so much of a step on data, and the median rank so much."""
+    dice = np.random.default_rng(seed)
+    for second in range(seconds):
+        common = {"start_s": float(second), "length_s": 1.0, "first_step": 2 * second + 10, "steps": 2}
+        common["last_step"] = 2 * second + 11
+        wobble = 1 + 0.01 * dice.standard_normal()
+        for rank, data_s in ((0, median_s), (1, slowest_s)):
+            yield rank_window(rank, **common, phase_mean_s={"data": data_s * wobble, "forward": 0.1})
+        yield job_window(
+            **common, worst_rank=1, own_worst_s=(slowest_s + 0.1) * wobble, step_median_s=(slowest_s + 0.1) * wobble,
+            phase_median_s={
+                "data": median_s * wobble, "forward": 0.1, "communication": (slowest_s - median_s) * wobble
+            },
+        )  # fmt: skip
+
+
+def of(events):
+    runs = Runs()
+    for event in events:
+        runs.update(event)
+    return runs.of(None)[0]
+
+
+def test_the_slowest_rank_is_beside_the_median_rank_and_decides(run_of):
+    """Its loader was mended: the median rank, which waits for its own now, is not called slower."""
+    made = compare(of(ranked(60, 0.1, 0.001)), of(ranked(60, 0.007, 0.006, seed=2)), 0.05)
+    rows = {(row.name, row.rank): row for row in made.rows}
+    assert rows["data", SLOWEST].is_faster
+    assert rows["data", MEDIAN].low > 0
+    assert not rows["data", MEDIAN].is_slower
+    assert rows["work", SLOWEST].is_faster
+    assert made.verdict == FASTER
+
+
+def test_where_both_got_slower_both_are_called_so(run_of):
+    """The other way round."""
+    made = compare(of(ranked(60, 0.007, 0.006)), of(ranked(60, 0.1, 0.05, seed=2)), 0.05)
+    rows = {(row.name, row.rank): row for row in made.rows}
+    assert rows["data", SLOWEST].is_slower
+    assert rows["data", MEDIAN].is_slower
+
+
+def test_windows_of_ranks_of_another_stretch_are_not_the_slowest_ranks(run_of):
+    """They came twice, or late: what is not of the window itself is left out."""
+    events = list(ranked(60, 0.1, 0.001))
+    late = [*events[3:], *events[:3]]
+    stale = [event for event in late if not (hasattr(event, "rank") and event.start_s > 5.0)]
+    made = compare(of(ranked(60, 0.1, 0.001)), of(stale), 0.05)
+    assert ("data", SLOWEST) not in {(row.name, row.rank) for row in made.rows}
 
 
 def test_what_else_is_different_is_told(run_of):

@@ -158,8 +158,8 @@ def test_where_it_was_not_measured_it_says_why(panel_of, make_training, changes,
 
 
 def test_the_parts_of_a_difference_sum_to_it_and_the_cost_says_of_how_many_steps_it_is(panel_of, make_training, found):
-    """Overlays lie inside the phases, and are not added to them; a phase in which the rank is faster is shown."""
-    rows = {"own_time": (0.22, 0.138), "excess_data": (0.131, 0.0), "excess_forward": (-0.049, 0.0)}
+    """Overlays lie inside the phases, and are not added to them."""
+    rows = {"own_time": (0.22, 0.138), "excess_data": (0.052, 0.0), "excess_forward": (0.03, 0.0)}
     rows |= {"excess_gc": (0.02, 0.0), "lateness": (0.0754, 0.0)}
     evidence = [Evidence(name=k, value=v, unit="s/step", peers=peers, rule="") for k, (v, peers) in rows.items()]
     slow = msgspec.structs.replace(
@@ -167,8 +167,39 @@ def test_the_parts_of_a_difference_sum_to_it_and_the_cost_says_of_how_many_steps
         cost=Cost(lost_s=34.9, gpu_hours=0.01, throughput_lost_ratio=0.4),
     )  # fmt: skip
     text = panel_of(*make_training(ranks=4, seconds=5), slow)
-    assert "works 220 ms a step, its peers 138 ms (data +131 ms, forward -49 ms; within them gc +20 ms)" in text
+    assert "works 220 ms a step, its peers 138 ms (data +52 ms, forward +30 ms; within them gc +20 ms)" in text
     assert "Cost     34.9 s lost in 329 steps, 106 ms each on average, 40% of the throughput in that time" in text
+
+
+@pytest.mark.parametrize(
+    ("parts", "shown"),
+    [
+        ({"data": 0.131, "forward": -0.049}, ""),  # as an older Paceline reported them
+        ({"forward": 0.08, "cpu_wait": -1934.0}, " (forward +80 ms)"),
+        ({"forward": 0.08, "cpu_wait": 20.65}, " (forward +80 ms)"),
+        ({"forward": 0.06, "backward": 0.06, "data": 0.02}, " (forward +60 ms, data +20 ms)"),
+        ({"gc": 0.02, "cpu_wait": 0.07}, " (cpu wait +70 ms)"),
+        ({"data": float("nan"), "forward": float("inf")}, ""),
+    ],
+)
+def test_a_part_that_is_negative_or_larger_than_the_difference_is_none(panel_of, found, parts, shown):
+    """Whoever sent it: the parts that are shown are in the difference together."""
+    rows = {"own_time": (0.22, 0.138)} | {f"excess_{name}": (value, 0.0) for name, value in parts.items()}
+    evidence = [Evidence(name=k, value=v, unit="s/step", peers=peers, rule="") for k, (v, peers) in rows.items()]
+    slow = msgspec.structs.replace(found, kind="straggler", state="confirmed", ranks=[2], evidence=evidence)
+    assert f"works 220 ms a step, its peers 138 ms{shown}\n" in panel_of(slow)
+
+
+@pytest.mark.parametrize(
+    ("count", "unit", "who"), [(300, "ranks", "300 ranks (0-255, …)"), (40, "nodes", "40 nodes (ranks 0-255)")]
+)
+def test_a_finding_for_many_counts_what_it_does_not_name(panel_of, found, count, unit, who):
+    """It names 256 ranks at most, and counts nodes where it is about nodes."""
+    alike = Evidence(name="alike", value=float(count), unit=unit, peers=None, rule="")
+    many = msgspec.structs.replace(
+        found, kind="straggler", state="confirmed", ranks=[*range(256)], nodes=[], group=None, evidence=[alike]
+    )
+    assert f"  Verdict  {who}" in panel_of(many)
 
 
 @pytest.mark.long
@@ -207,7 +238,7 @@ def test_many_slow_ranks_are_counted_and_the_numbers_are_of_one(panel_of, make_t
         cause="throttling", evidence=[alike, own], summary="512 ranks have findings of the same kind.",
     )  # fmt: skip
     text = panel_of(*make_training(ranks=4, seconds=5), many)
-    assert "  Verdict  512 ranks (0-255) on 2 nodes held the job back, steps " in text
+    assert "  Verdict  512 ranks (0-255, …) on 2 nodes held the job back, steps " in text
     assert "  Why      512 ranks have findings of the same kind.\n" in text
 
 

@@ -1,0 +1,118 @@
+"""Ranks that never wait for each other: nobody is accused, and one sentence says so."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from paceline import columns
+from paceline.events import Speakers, StepTimings
+from streams.jobs.apart import Apart, is_apart, said
+from streams.jobs.job_diagnosis import JobDiagnosis
+from streams.snapshots import pack, unpack
+from tests.streams.jobs.conftest import OPS
+
+
+def wide(job, *, apart_until=10**9, probed_s=1.7e9):
+    """The steps of ``job`` as a probe reports them; before step ``apart_until`` nothing is a collective."""
+    seconds = job.seconds()
+    for first in range(0, job.steps, 10):
+        steps = np.arange(first, min(first + 10, job.steps))
+        rows = [(step, rank) for step in steps for rank in range(job.ranks)]
+        mine = np.array([seconds[step, :, rank] for step, rank in rows])
+        waits = np.array([step >= apart_until for step, _ in rows])
+        # Without a collective a rank's step is its work.
+        mine[~waits, -2], mine[~waits, -1] = np.nan, mine[~waits, :4].sum(axis=1)
+        yield StepTimings(
+            cluster="default", producer="sidecar", sequence=first // 10, job="job", attempt=0, node="node",
+            t0_s=probed_s, rank=columns.whole([rank for _, rank in rows]),
+            step=columns.whole([int(step) for step, _ in rows]),
+            start_s=columns.offsets([0.15 * step for step, _ in rows]), step_s=columns.durations(mine[:, -1].tolist()),
+            phases={op: columns.durations(mine[:, at].tolist()) for at, op in enumerate(OPS[:-1])},
+            speakers=Speakers(
+                ranks=columns.whole(list(range(job.ranks))), world_sizes=columns.whole([job.ranks] * job.ranks),
+                devices=["cpu"] * job.ranks,
+            ),
+        )  # fmt: skip
+
+
+def found(events):
+    diagnosis = JobDiagnosis()
+    findings = [one for event in events for one in diagnosis.update(event)]
+    return findings + diagnosis.finish() + diagnosis.conclude()
+
+
+@pytest.mark.long
+def test_a_slow_rank_that_nobody_waits_for_is_not_accused(job):
+    """Three processes without a process group, one of them slower from the start: one finding, and it names nobody."""
+    slow = job(ranks=3, steps=300, fault={1: {"forward": 0.05}}, when=lambda step: True)
+    findings = found(wide(slow))
+    assert {one.kind for one in findings} == {"insufficient_data"}
+    assert all(is_apart(one) and not one.ranks for one in findings)
+    assert findings[0].summary == (
+        "No collective of torch.distributed was seen: as far as is measured, the 3 ranks of this job do not wait "
+        "for each other, so none is named as slow."
+    )
+    assert (findings[-1].severity, findings[-1].cost.lost_s) == ("info", 0.0)
+
+
+@pytest.mark.long
+def test_once_they_wait_they_are_compared(job):
+    """A group that is joined late: what was said of the ranks is over, and the slow one is named."""
+    slow = job(ranks=3, steps=400, fault={1: {"forward": 0.05}}, when=lambda step: True)
+    findings = found(wide(slow, apart_until=200))
+    over = [one for one in findings if is_apart(one) and one.state == "recovered"]
+    assert len(over) == 1
+    assert {tuple(one.ranks) for one in findings if one.kind == "straggler"} == {(1,)}
+
+
+@pytest.mark.long
+def test_ranks_that_exchange_by_another_library_are_compared(job):
+    """Horovod's or MPI's: no collective of PyTorch's, yet the others stand still at the end of their steps."""
+    slow = job(ranks=4, steps=300, fault={1: {"forward": 0.05}})
+    messages = [
+        msgspec.structs.replace(event, phases={op: event.phases[op] for op in event.phases if op != "communication"})
+        for event in wide(slow, apart_until=0)
+    ]
+    assert {(one.kind, tuple(one.ranks)) for one in found(messages)} == {("straggler", (1,))}
+
+
+@pytest.mark.long
+def test_a_table_of_ops_tells_of_no_waiting_and_is_judged_as_it_is(job):
+    """It may have no rows of communication: nothing is concluded from that."""
+    slow = job(ranks=4, steps=200, fault={1: {"forward": 0.05}})
+    diagnosis = JobDiagnosis()
+    findings = [one for event in slow.batches() for one in diagnosis.update(event)]
+    assert {(one.kind, tuple(one.ranks)) for one in findings} == {("straggler", (1,))}
+
+
+def ticks_of(make_tick, count, wait_s=0.0, *, measured=True, ranks=2, first=0):
+    for number in range(first, first + count):
+        tick = make_tick(number, forward=[0.1] * (ranks - 1) + [0.2], communication=[wait_s] * ranks)
+        yield tick._replace(waits_measured=measured)
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "measured", "ranks"), [(0.01, True, 2), (0.0, False, 2), (0.0, True, 1)], ids=["waits", "table", "alone"]
+)
+def test_it_is_asked_of_several_ranks_whose_waiting_is_measured(make_tick, wait_s, measured, ranks):
+    """One rank has nobody to wait for."""
+    apart = Apart(3)
+    told = [apart.update(tick) for tick in ticks_of(make_tick, 20, wait_s, measured=measured, ranks=ranks)]
+    assert told == [None] * 20
+
+
+@pytest.mark.parametrize("cut", range(12))
+def test_restored_it_goes_on_as_if_nothing_had_happened(make_tick, cut):
+    """State is data, also through bytes."""
+    ticks = [*ticks_of(make_tick, 7), *ticks_of(make_tick, 5, 0.01, first=7)]
+    first, again = Apart(3), Apart(3)
+    told = [first.update(tick) for tick in ticks[:cut]]
+    again.load(unpack(1, pack(1, first.snapshot())))
+    told += [again.update(tick) for tick in ticks[cut:]]
+    states = [(at, one.state) for at, one in enumerate(told) if one]
+    assert states == [(3, "suspected"), (4, "confirmed"), (8, "recovered")]
+
+
+def test_what_is_said_names_nobody():
+    """It is a fact of the job, and costs nothing."""
+    assert (said(3).subject.kind, said(3).subject.ranks, said(3).severity) == ("insufficient_data", (), "info")
