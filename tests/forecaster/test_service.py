@@ -133,7 +133,7 @@ def test_it_answers_while_the_broker_is_away(start: Start, until: Callable[..., 
     ("arguments", "words"),
     [
         (["--no-bus", "--network", "/nowhere.npz"], "--network"),
-        (["--no-bus", "--prometheus", "http://127.0.0.1:9"], "--prometheus"),
+        (["--no-bus", "--port", "0", "--prometheus", "http://127.0.0.1:9"], "--prometheus"),
         (["--no-bus", "--address", "192.0.2.1"], "--port"),
         (["train", "/nowhere.jsonl", "--out", "/tmp/never.npz"], "nowhere"),
     ],

@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -31,6 +32,8 @@ from tests.derived_events import described
 from tests.patience import PATIENCE_S
 
 OP = topics.OP.name
+#: The embedded broker lets a group begin after half of its session's time, 22 s otherwise.
+QUICK_GROUP: dict[str, Any] = {"enable_auto_commit": False, "session_timeout_ms": 6000, "heartbeat_interval_ms": 1000}
 LETTER = DeadLetter(reason="no JSON", topic=OP, partition=3, offset=7, time_s=1000.0, excerpt="")
 
 
@@ -232,7 +235,7 @@ def test_lag_is_what_a_group_has_not_committed(broker: BrokerSettings, own_topic
             for _ in range(4):
                 producer.send(own_topic.name, b"x", partition=partition).get(PATIENCE_S)  # type: ignore[call-arg]
     with contextlib.closing(
-        clients.consumer(broker, own_topic, group=name, from_beginning=True, enable_auto_commit=False)
+        clients.consumer(broker, own_topic, group=name, from_beginning=True, **QUICK_GROUP)
     ) as reader:
         while not reader.poll(timeout_ms=500):
             pass
@@ -253,9 +256,7 @@ def test_what_a_group_reads_by_its_nature_counts_uncommitted(broker: BrokerSetti
     with contextlib.closing(clients.producer(broker, "test")) as producer:
         for topic in (own_topic, other):
             producer.send(topic.name, b"x", partition=0).get(PATIENCE_S)  # type: ignore[call-arg]
-    with contextlib.closing(
-        clients.consumer(broker, other, group=name, from_beginning=True, enable_auto_commit=False)
-    ) as reader:
+    with contextlib.closing(clients.consumer(broker, other, group=name, from_beginning=True, **QUICK_GROUP)) as reader:
         while not reader.poll(timeout_ms=500):
             pass
         reader.commit()
