@@ -151,11 +151,12 @@ class Steps:
             self.gaps.setdefault(number, np.zeros(self.ranks, dtype=np.int64))[rank[mine]] = left[mine]
 
     def _pair(self, rows: StepRows) -> None:
-        """Take in the micro-batches, of ranks and steps that are sound."""
+        """Take in the micro-batches, of steps that are sound and of ranks that have reported one."""
         told = rows.microbatches
         if not told.rank.size:
             return
-        sound = (told.rank >= 0) & (told.rank < self.coverage.plausible_ranks) & (told.step > self.done)
+        sound = (told.rank >= 0) & (told.rank < min(self.ranks, self.coverage.plausible_ranks))
+        sound &= told.step > self.done
         for seconds in (told.forward_s, told.backward_s):
             sound &= np.isnan(seconds) | ((seconds >= 0) & (seconds <= ABSURD_S))
         self.pairs.update(MicrobatchRows(*(column[sound] for column in told)))  # type: ignore[arg-type]

@@ -182,6 +182,14 @@ def test_a_message_of_thousands_of_ranks_takes_work_by_the_rank(caps: str) -> No
                 assert len(decision.update(event)) <= 2 * MOST_SINGLE
 
 
+def test_a_micro_batch_of_a_rank_without_a_step_breaks_nothing() -> None:
+    """However many ranks there are said to be."""
+    topic, data = TOLD["paceline.op.v2-StepTimings-0"]
+    many = extremes.Odd(("speakers", "world_sizes"), ["u1", b"\xff\xff"])
+    beyond = extremes.Odd(("microbatches", "rank"), ["u1", b"\xff\xff\xff\xff"])
+    judged(topic, next(iter(extremes.bases(extremes.plain(topic, data)))), (many, beyond))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TOLD)
 def test_every_pair_of_fields_with_extreme_numbers_takes_bounded_work(name: str) -> None:
