@@ -59,10 +59,16 @@ check: env  ## while you work: lint and the shorter tests that need no broker, b
 quick-tests:
 	@$(PYTEST) -q -m '$(QUICK)' --dist loadgroup --no-loadscope-reorder --numprocesses $(WORKERS) $(ARGS)
 
+# The wheel is built by five small packages: without the environment of `make env` it takes seconds, and no PyTorch.
+.venv-build/ready: deploy/requirements/build.lock pyproject.toml deploy/environment.sh
+	@PYTHON=$(PYTHON) deploy/environment.sh .venv-build deploy/requirements/build.lock
+	@touch $@
+
+BUILD_ENV = $(if $(wildcard .venv/ready),.venv,.venv-build)
 .PHONY: wheel
-wheel: env  ## what is installed elsewhere: dist/paceline-VERSION-py3-none-any.whl
+wheel: $(BUILD_ENV)/ready  ## what is installed elsewhere: dist/paceline-VERSION-py3-none-any.whl
 	@rm -f dist/paceline-*.whl
-	@$(BIN)/hatchling build -t wheel -d dist
+	@$(BUILD_ENV)/bin/hatchling build -t wheel -d dist
 
 # It runs where nothing of ours is installed: with that Python's PyTorch, and with .wheels where that lacks the rest.
 .PHONY: test-gpu
@@ -70,7 +76,7 @@ test-gpu:  ## every prediction about the probe on a GPU, in eight minutes (PYTHO
 	@PYTHONPATH=. $(PYTHON) -m experiments.gpu $(ARGS)
 
 .PHONY: test-frameworks
-test-frameworks: wheel  ## the wheel under Lightning, Ray Train and others, unchanged: who is slow, and why (ARGS='--only ray', '--write')
+test-frameworks: env wheel  ## the wheel under Lightning, Ray Train and others, unchanged: who is slow, and why (ARGS='--only ray', '--write')
 	@PYTHON=$(PYTHON) deploy/environment.sh .venv-frameworks deploy/requirements/frameworks.lock dist/paceline-*.whl
 	@$(BIN)/python -m experiments.frameworks $(ARGS)
 
@@ -152,7 +158,7 @@ audit: env  ## whether a package of any lock is known to be weak; fails where no
 	@$(BIN)/python -m deploy.supply.shipped.audit
 
 .PHONY: release
-release: wheel  ## the wheel with contents, provenance and sums, signed (KEY=FILE: an SSH key), in dist
+release: env wheel  ## the wheel with contents, provenance and sums, signed (KEY=FILE: an SSH key), in dist
 	@$(BIN)/python -m deploy.supply.shipped.release --key $(or $(KEY),$(error make release KEY=FILE: an SSH key to sign with))
 
 .PHONY: compose-check

@@ -4,6 +4,7 @@ Rule of this file: options to what runs, nothing more.
 """
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -135,6 +136,7 @@ def main(argv: list[str] | None = None) -> int:
     if not args.to:
         made.error(f"--to: where? Name a folder or s3://BUCKET/PREFIX, or set {ARCHIVE.name}")
     log_to_stderr(args.log_level)
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # It reports each of its plugins.
     stop = threading.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: stop.set())

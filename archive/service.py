@@ -113,6 +113,9 @@ def _mirror(settings: BrokerSettings, store: Store, stop: threading.Event) -> Da
     if not url and not isinstance(store.files, LocalFiles):
         log.info("an archive in a bucket has no database unless %s names one", DATABASE.name)
         return None
+    if not url:
+        with contextlib.suppress(OSError):  # The database then waits, and its warning says why.
+            Path(store.where).mkdir(parents=True, exist_ok=True, mode=0o750)
     return DatabaseMirror(settings, url or in_folder(Path(store.where).absolute()), stop)
 
 

@@ -54,7 +54,7 @@ private_uv() {
 
 uv=$(command -v uv || private_uv) || exit
 packages=$(grep -c '^[a-z].*==' "$lock")
-size=$(grep -q '^torch==' "$lock" && echo ", 5 to 7 GB with PyTorch" || true)
+size=$(grep -q '^torch==' "$lock" && echo ", 5 to 7 GB with PyTorch; compiling them at the end shows no progress" || true)
 echo "environment.sh: $venv: $packages packages of $lock$size" >&2
 new_enough='import sys; sys.exit(sys.version_info < (3, 11))'
 "$python" -c "$new_enough" 2>/dev/null || python=3.12 # uv finds or fetches it

@@ -61,7 +61,10 @@ def tell_crash(kind: type[BaseException], error: BaseException, trace: Traceback
 
 
 class Progress:
-    """A line that is written over once a second on a terminal, and appears every ``quiet_s`` seconds in a log."""
+    """A line that is written over once a second on a terminal, and appears every ``quiet_s`` seconds in a log.
+
+    The cursor waits at its start, so that what another program writes there gets a line of its own.
+    """
 
     def __init__(self, quiet_s: float = 5.0) -> None:
         self._terminal = sys.stderr.isatty()
@@ -79,7 +82,7 @@ class Progress:
             say(text)
             return
         with contextlib.suppress(OSError, ValueError):
-            print(f"\r\x1b[Kpaceline: {visible(text)}", end="", file=sys.stderr, flush=True)
+            print(f"\r\x1b[Kpaceline: {visible(text)}\r", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Leave the terminal's line empty for what comes next."""

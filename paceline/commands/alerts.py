@@ -119,7 +119,7 @@ def _run(settings: BrokerSettings, alerting: Alerting, args: argparse.Namespace)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     shown = ", ".join(channel.target.shown for channel in alerting.channels)
-    _say(f"telling {shown} of {args.severity} and worse, from {settings.address}")
+    _say(f"sending findings of severity {args.severity} and above from {settings.address} to {shown}")
     with _served(alerting, args) as watch:
         if args.dry_run:
             return 0 if Loop(settings, alerting, lambda state: None, _say, stop, watch).run(args.once) else 1

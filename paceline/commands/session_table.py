@@ -15,7 +15,7 @@ MOST_SHOWN = 20
 
 
 def listed(sessions: Sequence[Mapping[str, Any]]) -> str:
-    """A line a session."""
+    """A line a session; of one that has received no numbered message it is not known whether any is missing."""
     rows = [("NAME", "STATE", "OF", "MESSAGES", "MISSING", "STARTED")]
     rows += [
         (
@@ -23,7 +23,7 @@ def listed(sessions: Sequence[Mapping[str, Any]]) -> str:
             _text(session, "state"),
             subject(session),
             str(session.get("messages", 0)),
-            _missing(session),
+            _missing(session) if session.get("producers") or _missing(session) != "0" else "-",
             _when(session.get("started_s")),
         )
         for session in sessions

@@ -85,7 +85,7 @@ def lines(suggestion: Suggestion, now_s: float, host: str = "") -> list[str]:
     told += [f"    - {step}" for step in one.steps]
     told += [f"    $ {here(command, host)}" for command in one.apply]
     told += [f"    | {line}".rstrip() for line in one.manifest.splitlines()]
-    told += [f"    by {one.by}: {one.because}"] if one.by else []
+    told += [f"    by {one.by}" + (f": {one.because}" if one.because else "")] if one.by else []
     told += [f"    {effect(one.effect)}"] if one.effect else []
     left_out = len(told) - MOST_LINES
     told = told if left_out <= 0 else [*told[:MOST_LINES], f"    … {left_out} more lines: --json has all of it"]

@@ -233,5 +233,5 @@ def _suggestion_cells(row: Any) -> tuple[str, ...]:
 def _gain(suggestion: Suggestion) -> str:
     gain = suggestion.gain
     if gain.gpu_hours_per_day is not None:
-        return f"{digits(gain.gpu_hours_per_day)} GPU-h/day"
+        return f"{digits(gain.gpu_hours_per_day)} device-h/day"
     return f"{gain.throughput_ratio:+.0%}" if gain.throughput_ratio is not None else ""

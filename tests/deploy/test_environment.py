@@ -66,3 +66,31 @@ def test_what_cannot_be_had_ends_with_its_message_and_status(tmp_path: Path) -> 
     assert process.returncode == 3
     assert said.count("error: no such host") == 3
     assert said.splitlines()[-1].endswith("could not be installed; uv's message is above")
+
+
+def test_in_a_fresh_clone_the_wheel_is_built_without_pytorch(tmp_path: Path) -> None:
+    """Of the environment that `make wheel` builds there only what builds wheels is fetched; a built `.venv` is used."""
+    for name in (
+        "Makefile",
+        "pyproject.toml",
+        "requirements.lock",
+        "deploy/environment.sh",
+        "deploy/requirements/build.lock",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+
+    def shown() -> list[str]:
+        return subprocess.run(
+            ["make", "-n", "wheel"], cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout.split("\n")
+
+    fresh = shown()
+    assert [line.split(" ", 1)[1] for line in fresh if "environment.sh" in line] == [
+        "deploy/environment.sh .venv-build deploy/requirements/build.lock"
+    ]
+    assert "torch" not in (ROOT / "deploy/requirements/build.lock").read_text(encoding="utf-8")
+    assert ".venv-build/bin/hatchling build -t wheel -d dist" in fresh
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "ready").touch()
+    assert shown()[-2] == ".venv/bin/hatchling build -t wheel -d dist"

@@ -100,3 +100,12 @@ def test_as_fast_as_possible_is_one_word_and_0_is_taken_too(parser: object) -> N
     assert option.type is not None
     assert [option.type(word) for word in ("max", "0")] == [0.0, 0.0]  # type: ignore[operator]
     assert "--speed 0" not in made.format_help() + text("docs/operations.md") + text("docs/simulate.md")
+
+
+@pytest.mark.parametrize(
+    "path", [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"], ids=lambda path: path.name
+)
+def test_where_the_panel_of_a_recording_is_promised_it_is_asked_for(path: Path) -> None:
+    """`paceline analyze FILE` alone prints findings, one a line."""
+    promised = [line for line in path.read_text().splitlines() if "paceline analyze " in line and "panel" in line]
+    assert [line for line in promised if "--panel" not in line] == []

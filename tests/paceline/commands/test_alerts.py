@@ -170,14 +170,17 @@ def test_what_cannot_be_is_said_before_anything_starts(
 def test_without_a_broker_once_ends_and_says_why(
     free_port: Callable[[], int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--once", "--command", "cat", "--state", str(tmp_path / "s"), "--brokers", f"127.0.0.1:{free_port()}"]
+    address = f"127.0.0.1:{free_port()}"
+    options = ["--once", "--command", "cat", "--state", str(tmp_path / "s"), "--brokers", address]
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     try:
         assert alerts.main(options) == 1
     finally:
         for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
             signal.signal(number, handler)
-    assert "Connection refused" in capsys.readouterr().err
+    errors = capsys.readouterr().err
+    assert f"sending findings of severity warning and above from {address} to " in errors
+    assert "Connection refused" in errors
 
 
 @pytest.mark.bus

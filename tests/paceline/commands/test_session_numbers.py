@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from paceline.commands.session_table import numbers, one
+import pytest
+
+from paceline.commands.session_table import listed, numbers, one
 
 STAT: dict[str, Any] = {
     "session": "tuesday",
@@ -43,3 +45,21 @@ def test_without_a_producer_nothing_is_proved() -> None:
     """`nothing is missing` of nobody would be wrong."""
     assert "no numbered message was received yet" in one({"name": "z", "producers": 0, "missing": 0})
     assert "every message of 2 producers" in one({"name": "z", "producers": 2, "missing": 0})
+
+
+@pytest.mark.parametrize(
+    ("held", "missing"),
+    [
+        ({"producers": 0, "missing": 0}, "-"),
+        ({}, "-"),
+        ({"producers": 0, "missing": 0, "gap_count": 2}, "0 and 2 gaps"),
+        ({"producers": 2, "missing": 0}, "0"),
+        ({"producers": 2, "missing": 7}, "7"),
+    ],
+)
+def test_a_session_that_received_no_numbered_message_lists_no_count(held: dict[str, Any], missing: str) -> None:
+    heading, line = listed(
+        [{"name": "tuesday", "state": "recording", "messages": 0, "started_s": 1.8e9, **held}]
+    ).split("\n")
+    start = heading.index("MISSING")
+    assert line[start : heading.index("STARTED")].strip() == missing

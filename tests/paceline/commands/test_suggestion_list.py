@@ -92,6 +92,10 @@ def test_everything_that_is_known_is_shown() -> None:
     ]
 
 
+def test_a_decision_without_a_reason_names_who_decided() -> None:
+    assert lines(made(by="ada"), NOW_S)[-1] == "    by ada"
+
+
 def test_a_long_one_is_cut() -> None:
     """Lines, and what is in a line."""
     told = lines(made(title="x" * 10_000, steps=["s"] * 1000), NOW_S)

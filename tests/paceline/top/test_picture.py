@@ -140,7 +140,7 @@ def test_plain_text_says_it_all() -> None:
     assert "slow train 8 1.00 s rank 3 1.80x" in said
     assert "3 node-0 900 ms 1.80x 1.00 s slow computation on the worker" in said
     assert "confirmed train Straggler: rank 3, slow computation on the worker 12.5 s" in said
-    assert "new train Cordon node-1 24.0 GPU-h/day" in said
+    assert "new train Cordon node-1 24.0 device-h/day" in said
 
 
 def test_samples_that_no_worker_reads_are_told_above_all_else() -> None:
