@@ -14,6 +14,7 @@ from typing import IO, NamedTuple
 
 import msgspec
 
+from paceline import flight_recorder
 from paceline.unpacking import unpacked
 from paceline.utf8 import as_utf8
 
@@ -58,7 +59,7 @@ def read(paths: list[str], most_unpacked: int) -> Read:
     for turn, path in enumerate(_walked(paths, notes)):
         try:
             said = _one(path, turn, most_unpacked, notes)
-        except (recorder_file.RecorderError, OSError) as error:
+        except (flight_recorder.RecorderError, OSError) as error:
             notes.append(f"{path}: {getattr(error, 'strerror', None) or error}; left out")
             continue
         if said is None:
@@ -117,9 +118,9 @@ def _read(raw: IO[bytes], plain: str, turn: int) -> list[Statement] | None:
     head = stream.read(_HEAD)
     if not head:
         return []
-    if recorder_file.looks_like(head):
-        data = head + stream.read(recorder_file.MOST_BYTES + 1 - len(head))
-        return recorder_file.statements(recorder_file.unpickled(data), plain, recorder_file.rank_in_name(plain))
+    if flight_recorder.looks_like(head):
+        data = head + stream.read(flight_recorder.MOST_BYTES + 1 - len(head))
+        return recorder_file.statements(flight_recorder.unpickled(data), plain, flight_recorder.rank_in_name(plain))
     if b"\x00" in head[:4096]:
         return None
     if head.lstrip()[:1] == b"{" and (said := _json(head, stream, plain, turn)) is not None:
@@ -174,8 +175,8 @@ def _rows(data: bytes, name: str, turn: int) -> list[Statement] | None:
     decoded = _decoded(data)
     if isinstance(decoded, dict) and isinstance(decoded.get("version"), str):
         try:
-            return recorder_file.statements(decoded, name, recorder_file.rank_in_name(name))
-        except recorder_file.RecorderError:
+            return recorder_file.statements(decoded, name, flight_recorder.rank_in_name(name))
+        except flight_recorder.RecorderError:
             return None
     return json_files.statements(decoded, name, turn, rank_in_name(name))
 

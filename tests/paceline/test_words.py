@@ -97,3 +97,25 @@ def test_a_finding_on_a_node_or_switch_says_so_with_its_ranks():
     )
     silent = finding(kind="node_silent", cause="unknown", ranks=[8], nodes=["gpu-1"])
     assert words.verdict(silent) == "Silent node: node gpu-1 (rank 8)"
+
+
+OUT_OF_MEMORY = "rank 2: torch.OutOfMemoryError: CUDA out of memory at /app/train.py:88 step"
+
+
+def test_a_cause_that_is_a_sentence_leaves_the_title_to_the_line():
+    died = finding(kind="died", ranks=[2], cause=OUT_OF_MEMORY, line="/app/train.py:88 step")
+    assert words.verdict(died) == "Died: rank 2, /app/train.py:88 step"
+    assert words.label(died) == "Died, /app/train.py:88 step"
+    assert words.verdict(finding(kind="died", ranks=[2], cause=OUT_OF_MEMORY)) == "Died: rank 2"
+    assert words.verdict(finding(kind="died", ranks=[2], cause="of_a_newer_version")) == (
+        "Died: rank 2, of a newer version"
+    )
+
+
+def test_a_network_fault_is_about_a_node_and_its_card():
+    fault = {"kind": "network", "ranks": [], "cause": "unknown"}
+    assert words.subject(finding(**fault, nodes=["node-3"], devices=["mlx5_0"])) == "node-3 (mlx5_0)"
+    assert words.subject(finding(**fault, nodes=["node-3"], devices=[])) == "node-3"
+    assert words.subject(finding(**fault, nodes=[], devices=["mlx5_0"])) == "mlx5_0"
+    many = finding(**fault, nodes=["a", "b", "c", "d"], devices=["mlx5_0"])
+    assert words.subject(many) == "a, b, c and 1 more (mlx5_0)"
