@@ -6,6 +6,7 @@ group only the first is one in which the rank waits; the others are queued behin
 a rank has waited until its file was written, but never longer than the collective's time limit, when its process ends.
 """
 
+import itertools
 import math
 from array import array
 from collections import Counter, defaultdict
@@ -14,7 +15,6 @@ from typing import IO, Any, NamedTuple
 
 from paceline.events import CollectiveTimings, OpenCollective
 from paceline.flight_recorder import Entry, Facts, between_two, entries, facts, load
-from paceline.ranges import ranges
 from paceline.timed_event import TimedEvent
 from paceline.topics import COLLECTIVE_V1
 
@@ -27,6 +27,8 @@ MOST_RANKS = 1 << 20
 _LIMIT_S = 600.0
 #: A rank is first said to wait for so long, in seconds, so that all are known to wait before any waits long.
 _FIRST_S = 1.0
+#: Ranks without a dump that are named.
+_MOST_NAMED = 16
 #: Groups in which one rank waits that are kept, and bytes that an event can hold.
 _MOST_OPEN, _MOST_BYTES = 64, 1 << 53
 _BYTES = {
@@ -202,9 +204,11 @@ class Recorders:
                 sequence += 1
 
     def _remark(self, known: dict[int, _Rank]) -> None:
-        missing = sorted(set(range(min(self._world, MOST_RANKS))) - set(known))
+        missing = self._world - len(known)
         if missing:
-            self.notes.remark(f"no dump of {len(missing)} of {self._world} ranks: {ranges(missing[:64])}")
+            first = itertools.islice((rank for rank in range(self._world) if rank not in known), _MOST_NAMED)
+            more = ", …" if missing > _MOST_NAMED else ""
+            self.notes.remark(f"no dump of {missing} of {self._world} ranks: {', '.join(map(str, first))}{more}")
         if not self._timed:
             self.notes.remark(
                 "no durations in these dumps (TORCH_NCCL_ENABLE_TIMING=1 writes them): who was late before is not known"
@@ -264,10 +268,10 @@ class Recorders:
     ) -> CollectiveTimings:
         """A message of ranks that wait, each for as long as by its own clock, ``most_s`` at most."""
         now_s = clock_s + max(one.waited_s for _, one in waits)
-        empty: list[Any] = []
+        no_rows: dict[str, Any] = {name: [] for name in _COLUMNS}
         return CollectiveTimings(
             **self._about("waiting", sequence, sorted({rank for rank, _ in waits}), clock_s),
-            **dict.fromkeys(_COLUMNS, empty),
+            **no_rows,
             open=[
                 OpenCollective(
                     rank=rank,

@@ -19,7 +19,7 @@ from paceline.unpacking import unpacked
 from paceline.utf8 import as_utf8
 
 from ..evidence import Statement
-from . import json_files, pods, recorder_file, stack_file
+from . import json_files, kubectl_yaml, pods, recorder_file, stack_file
 from .log_file import LogFile, rank_in_name
 
 MOST_FILES = 100_000
@@ -31,8 +31,6 @@ _PASSED_OVER = (
     ".sh",
     ".md",
     ".rst",
-    ".yaml",
-    ".yml",
     ".toml",
     ".ipynb",
     ".pt",
@@ -130,6 +128,11 @@ def _read(raw: IO[bytes], plain: str, turn: int) -> list[Statement] | None:
         return stack_file.statements(text, plain, rank_in_name(plain))
     if pods.looks_like(head):
         return pods.of_text((head + stream.read(64 << 20)).decode("utf-8", "replace"), plain)
+    if kubectl_yaml.looks_like(head):
+        text = (head + stream.read(64 << 20)).decode("utf-8", "replace")
+        return [said for one in kubectl_yaml.documents(text) for said in pods.of_json(one, plain) or ()]
+    if plain.lower().endswith((".yaml", ".yml")):
+        return None
     if head.lstrip()[:1] == b"{" and _is_one_document(head):
         return None
     return LogFile(plain).read(_Joined(head, stream))

@@ -101,6 +101,7 @@ def test_a_rank_that_calls_another_operation_is_named(tmp_path, capsys):
     assert "rank 2 called barrier" in found["summary"]
 
 
+@pytest.mark.long
 def test_the_late_rank_is_the_one_whose_collectives_take_least(tmp_path, capsys):
     late = {
         rank: dump([entry(seq, took_ms=1 if rank == 2 else 60) for seq in range(1, 400)], {"0": range(4)})
@@ -111,6 +112,7 @@ def test_the_late_rank_is_the_one_whose_collectives_take_least(tmp_path, capsys)
     assert "no durations" not in notes
 
 
+@pytest.mark.long
 def test_without_durations_no_rank_is_late(tmp_path, capsys):
     folder = written(tmp_path / "fr", {rank: dump([entry(seq) for seq in range(1, 400)]) for rank in range(4)})
     recording = tmp_path / "run.jsonl"
