@@ -53,6 +53,7 @@ WORDS = tuple(
 )
 _WORDS = tuple(word.encode() for word in WORDS)
 _IN_NAME = re.compile(r"(?:^|[^A-Za-z0-9])rank[_.-]?(\d{1,7})(?![\d])")
+_OF_LOCAL = re.compile(r"(?:^|/)attempt_\d{1,6}/(\d{1,4})/(?:std(?:out|err)\.log|error\.json)$")
 _NODE = re.compile(
     r"^([A-Za-z][A-Za-z0-9-]{0,62})(?:\.(?:kernel|dmesg|slurm|slurmd|syslog|journal|messages|kern))?\.(?:log|txt|out|err)$"
 )
@@ -65,6 +66,16 @@ def rank_in_name(name: str) -> int | None:
     (3, None)
     """
     found = _IN_NAME.search(name.rpartition("/")[2])
+    return int(found[1]) if found else None
+
+
+def local_rank_in_path(path: str) -> int | None:
+    """The local rank whose file it is, in the folders that torchrun makes; which rank that is the path does not say.
+
+    >>> local_rank_in_path("logs/none_x1/attempt_0/3/stderr.log"), local_rank_in_path("logs/3/stderr.log")
+    (3, None)
+    """
+    found = _OF_LOCAL.search(path)
     return int(found[1]) if found else None
 
 
@@ -94,6 +105,7 @@ class LogFile:
         self._name = name
         self._rank = rank_in_name(name)
         self._node = node_in_name(name)
+        self._local = local_rank_in_path(name)
         self._number = 0
         self._tracebacks = Tracebacks()
         self._tables: dict[str, AgentTable] = {}
@@ -202,9 +214,12 @@ class LogFile:
         for voice, index in self._unknown:
             ranks = self._voices.get(_launchers(voice), set())
             # A task of srun's or mpirun's is a rank, unless one task has several ranks.
-            rank = next(iter(ranks)) if len(ranks) == 1 and voice else None if several else self._tasks.get(voice)
+            alone = len(ranks) == 1 and (voice or self._local is not None)
+            rank = next(iter(ranks)) if alone else None if several else self._tasks.get(voice)
             if rank is not None:
                 self._said[index] = msgspec.structs.replace(self._said[index], rank=rank)
+            elif self._local is not None:
+                self._said[index] = msgspec.structs.replace(self._said[index], of_local=self._local)
         seen = self._seen if self._rank is None else {self._rank: self._node} | self._seen
         present = Source("log", self._name)
         return [*self._said, *(Present(rank=rank, node=seen[rank], source=present) for rank in sorted(seen))]
