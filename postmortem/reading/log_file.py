@@ -20,8 +20,8 @@ from .tracebacks import Tracebacks, Voiced
 _BLOCK = 1 << 20
 #: A line without an end is cut there.
 _MOST_LINE = 1 << 16
-#: So much of a log's start and end is read line by line, to learn which ranks there are.
-_SAMPLED = 1 << 18
+#: So much of a log's start is read line by line, to learn which ranks there are: some lines of each of 4,096.
+_SAMPLED = 1 << 22
 _MOST_STATEMENTS = 200_000
 WORDS = tuple(
     sorted(
@@ -107,6 +107,7 @@ class LogFile:
         self._node = node_in_name(name)
         self._local = local_rank_in_path(name)
         self._number = 0
+        self._sampled = _SAMPLED
         self._tracebacks = Tracebacks()
         self._tables: dict[str, AgentTable] = {}
         self._said: list[Statement] = []
@@ -119,31 +120,30 @@ class LogFile:
 
     def read(self, stream: Readable) -> list[Statement]:
         """All that the log says."""
-        rest, begin = b"", True
+        rest = b""
         while block := stream.read(_BLOCK):
             block = rest + block
             cut = block.rfind(b"\n") + 1
             if not cut and len(block) > _MOST_LINE:
                 cut = len(block)
             rest = block[cut:]
-            self._block(block[:cut], begin)
-            begin = begin and cut == 0
-        self._block(rest, begin)
+            self._block(block[:cut])
+        self._block(rest)
         self._keep_voiced(self._tracebacks.end())
         return self._owned()
 
-    def _block(self, block: bytes, begin: bool) -> None:
-        at, end = 0, len(block)
-        if begin:
-            at = self._lines(block, 0, min(_SAMPLED, end), always=True)
+    def _block(self, block: bytes) -> None:
+        end = len(block)
+        at = self._lines(block, 0, min(self._sampled, end))
+        self._sampled -= min(self._sampled, end)
         for hit in _hits(block, at):
             if hit < at:
                 continue
             self._number += block.count(b"\n", at, hit)
-            at = self._lines(block, hit, hit + 1, always=False)
+            at = self._lines(block, hit, hit + 1)
         self._number += block.count(b"\n", at, end)
 
-    def _lines(self, block: bytes, at: int, until: int, always: bool) -> int:
+    def _lines(self, block: bytes, at: int, until: int) -> int:
         """Read lines from ``at``, to ``until`` and on while something is open; where the next begins."""
         end = len(block)
         while at < end and (at < until or self._open()):
