@@ -36,7 +36,14 @@ WORDS = tuple(
                 "NCCL error",
                 "ncclRemoteError",
             ),
-            *("closing signal", "Unable to shutdown process", "failed (exitcode", "srun: error", "terminated with"),
+            *(
+                "closing signal",
+                "Unable to shutdown process",
+                "failed (exitcode",
+                "srun: error",
+                "noticed that process",
+                "terminated with",
+            ),
             *(
                 "CANCELLED AT",
                 "death signal",

@@ -76,3 +76,16 @@ def test_a_silent_rank_among_4096_is_known_from_its_lines_before(tmp_path):
     (tmp_path / "job.log").write_text(steps + "".join(waited.format(rank) for rank in range(4096) if rank != 4090))
     found = decide(read([str(tmp_path)], 1 << 30).statements)
     assert (found.kind, found.ranks) == ("hang", (4090,))
+
+
+@pytest.mark.parametrize("pid", [0, 4242])
+@pytest.mark.parametrize("launcher", ["mpirun", "orterun"])
+def test_the_process_that_mpirun_saw_killed_is_named(tmp_path, launcher, pid):
+    steps = "".join(f"[1,{rank}]<stdout>:step 10\n" for rank in range(4)) * 9000
+    (tmp_path / "job.log").write_text(
+        f"{steps}{'-' * 74}\n{launcher} noticed that process rank 1 with PID {pid} on node node-4 exited on signal 9 "
+        f"(Killed).\n{'-' * 74}\n"
+    )
+    found = decide(read([str(tmp_path)], 1 << 30).statements)
+    assert (found.kind, found.ranks, found.nodes) == ("died", (1,), ("node-4",))
+    assert "SIGKILL" in found.cause
