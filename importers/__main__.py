@@ -1,4 +1,4 @@
-"""``paceline import``: profiler traces, op timelines, NCCL's and dcgm-exporter's texts to a recording.
+"""``paceline import``: traces, timelines, flight recorders, NCCL's and dcgm-exporter's texts to a recording.
 
 Rule of this file: files, output and what is said about them. What a source means is the importers' business.
 """
@@ -6,18 +6,21 @@ Rule of this file: files, output and what is said about them. What a source mean
 import argparse
 import contextlib
 import glob
+import os
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import IO
 
 from paceline.events import OP_INDEX
+from paceline.flight_recorder import RecorderError, rank_in_name
 from paceline.options import Parser
 from paceline.recording import RecordingError, Writer
 from paceline.terminal import Progress, say
 from paceline.timed_event import TimedEvent
 from paceline.unpacking import MOST_HELD_GIB, TooLargeError, add_option, opened
 
+from .flight_recorder import Recorders
 from .kineto import read
 from .kineto_ranks import process_in
 from .nccl_inspector import Inspector
@@ -34,14 +37,18 @@ EXAMPLES = """examples:
   paceline import timeline ops.csv --time-unit us --map stage=pp_rank --map op=kind --op FWD1=forward -o run.jsonl.zst
   paceline import dcgm scrapes/*.prom -o run.jsonl.zst
   paceline import nccl-log nccl.*.log -o run.jsonl.zst
+  paceline import flight-recorder dumps/ -o run.jsonl.zst
   paceline analyze run.jsonl.zst
 
 kineto: PyTorch profiler traces (.json, also .gz and .zst), one or several a rank.  nccl-inspector: its JSON files.
 dcgm: saved /metrics answers of a dcgm-exporter, one per file (also .gz). Time: the timestamps in it, else the file's
 modification time.
 nccl-log: the log of NCCL with NCCL_DEBUG=INFO (also .gz), all ranks in one file or in many.
+flight-recorder: PyTorch's dumps (nccl_trace_rank_3, comm_lib_trace_rank_3; pickle or JSON, also .gz), or their folder.
 timeline: .csv, .jsonl or .parquet (also .gz but for Parquet) with a row an op, and columns for step, op, duration and
 rank (or dp and stage), if there are any also for microbatch, start and node. Usual names are found without --map."""
+#: Files left out that are named.
+_MOST_TOLD = 20
 #: Fields that --map knows, and what ops may be called.
 FIELDS = ("rank", "dp", "tp", "stage", "step", "op", "microbatch", "start", "duration", "node")
 
@@ -56,7 +63,9 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("kind", choices=tuple(SOURCES))
-    made.add_argument("files", nargs="+", metavar="FILE", help="files of one run; patterns with * work")
+    made.add_argument(
+        "files", nargs="+", metavar="FILE", help="files of one run; patterns with * work, and a folder of dumps"
+    )
     made.add_argument("-o", "--output", required=True, metavar="FILE", help=".jsonl, .jsonl.gz, .jsonl.zst, or -")
     made.add_argument("--quiet", action="store_true", help="do not print how much was written")
     made.add_argument("--job", default="imported", metavar="NAME", help="the job's name (default: imported)")
@@ -185,12 +194,49 @@ def _nccl_log(options: argparse.Namespace, files: list[str], notes: Notes) -> It
     yield from logs.messages()
 
 
+def _flight_recorder(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterator[TimedEvent]:
+    """One run's dumps. One that cannot be read is left out and said so, for a process may end while it writes."""
+    recorders, progress, left_out = Recorders(options.job, notes), Progress(), []
+    paths = [path for given in files for path in _in_folder(given)]
+    for path in paths:
+        progress.tell(f"reading {path}")
+        try:
+            with _open(path, options.most_unpacked) as stream:
+                plain = path.removesuffix(".gz").removesuffix(".zst")
+                recorders.read(stream, rank_in_name(plain), Path(path).stat().st_mtime)
+        except (RecorderError, OSError) as error:
+            if isinstance(error, FileNotFoundError | PermissionError | TooLargeError):
+                raise
+            left_out.append(_named(error, path))
+        except SourceError as error:
+            raise SourceError(_named(error, path)) from None
+    progress.end()
+    if len(left_out) == len(paths):
+        raise SourceError(
+            f"import: none of {len(paths)} files could be read{'; ' if left_out else ''}{''.join(left_out[:1])}"
+        )
+    for line in left_out[:_MOST_TOLD]:
+        notes.remark(f"left out: {line}")
+    if left_out[_MOST_TOLD:]:
+        notes.remark(f"left out: {len(left_out) - _MOST_TOLD} more files")
+    yield from recorders.messages()
+
+
+def _in_folder(path: str) -> list[str]:
+    """The files of a folder, without those of folders in it; or the file itself."""
+    if not os.path.isdir(path):
+        return [path]
+    # A pipe would wait for ever.
+    return sorted(one.path for one in os.scandir(path) if one.is_file() and not one.name.startswith("."))
+
+
 SOURCES = {
     "kineto": _kineto,
     "nccl-inspector": _inspector,
     "timeline": _timeline,
     "dcgm": _dcgm,
     "nccl-log": _nccl_log,
+    "flight-recorder": _flight_recorder,
 }
 
 

@@ -20,10 +20,9 @@ from paceline.timed_event import TimedEvent
 from paceline.topics import COLLECTIVE_V1
 
 from .notes import Notes, SourceError
+from .one_run import check_apart
 from .op_rows import MOST_ROWS, MOST_S
 
-#: Seconds between the dumps of two processes: more, and they are of two runs.
-MOST_APART_S = 3600.0
 #: Ranks with gaps that are named, and how much of its peers' numbers a rank has that only began or ended apart.
 _MOST_NAMED, _MOST_OF = 8, 0.9
 #: How the Inspector's Prometheus texts begin.
@@ -223,14 +222,7 @@ class Inspector:
         lives = [self._lives[process] for process in self._rows]
         if len({life.rank for life in lives}) < len(lives):
             raise SourceError("two processes are the same rank: these files are of more than one job or attempt")
-        lives.sort(key=lambda life: life.first_s)
-        until_s = lives[0].last_s
-        for life in lives:
-            apart_s = life.first_s - until_s
-            if apart_s > MOST_APART_S:
-                days = f"{apart_s / 86_400:.0f} days" if apart_s >= 172_800 else f"{apart_s / 3600:.1f} hours"
-                raise SourceError(f"rank {life.rank} ran {days} after the others: import one run's files at a time")
-            until_s = max(until_s, life.last_s)
+        check_apart([(life.first_s, life.last_s, life.rank) for life in lives])
         joined = set(lives[0].communicators)
         apart = lives[1:]
         while reached := [life for life in apart if life.communicators & joined]:

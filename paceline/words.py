@@ -146,13 +146,18 @@ def subject(finding: Finding) -> str:
         return f"group {finding.group}"
     if finding.kind in _OF_THE_JOB:
         return "the whole job"
-    named = finding.devices or finding.nodes
-    return ", ".join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "") or "the whole job"
+    if finding.kind == "network" and finding.nodes and finding.devices:
+        return f"{_few(finding.nodes)} ({_few(finding.devices)})"
+    return _few(finding.devices or finding.nodes) or "the whole job"
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def verdict(finding: Finding) -> str:
-    """A finding in one line: its kind, whom it is about and the cause, where there is one to tell."""
-    why = cause(finding) if finding.cause != "unknown" or finding.kind == "straggler" else line_of(finding)
+    """A finding in one line: its kind, whom it is about and the cause, where it has a name, else the line of code."""
+    why = cause(finding) if has_cause(finding) or finding.kind == "straggler" else line_of(finding)
     return f"{kind(finding)}: {subject(finding)}{f', {why}' if why else ''}"
 
 
@@ -166,6 +171,11 @@ def line_of(finding: Finding) -> str:
     return (finding.line or "")[:LONGEST_LINE]
 
 
+def has_cause(finding: Finding) -> bool:
+    """Whether its cause has a name, as of many findings alike; one of ``paceline why`` is a sentence, its summary."""
+    return finding.cause != "unknown" and " " not in finding.cause
+
+
 def cause(finding: Finding) -> str:
     """A finding's cause in a few words; of a newer Paceline's, its name."""
     return CAUSE_WORDS.get(finding.cause) or _plain(finding.cause)
@@ -173,7 +183,7 @@ def cause(finding: Finding) -> str:
 
 def label(finding: Finding) -> str:
     """A finding in very few words, beside the ranks that it is about: its cause; without one its kind and line."""
-    if finding.cause != "unknown":
+    if has_cause(finding):
         return cause(finding)
     where = cause(finding) if finding.kind == "straggler" else line_of(finding)
     return ", ".join(filter(None, [kind(finding), where]))

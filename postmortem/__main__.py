@@ -34,7 +34,7 @@ EXAMPLES = """examples:
 
 Reads logs of torchrun, srun, mpirun, Ray, Lightning, DeepSpeed and kubectl (.gz, .zst too), flight-recorder dumps
 (pickle, JSON), py-spy and faulthandler stacks, torchelastic's error files, kernel and Slurm logs, pods and events of
-Kubernetes (kubectl describe pod, get -o json, get events).
+Kubernetes (kubectl describe pod, get -o json or yaml, get events).
 Status: 0 something was found, 1 nothing was, 2 wrong options or unreadable files."""
 
 

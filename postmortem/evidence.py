@@ -72,6 +72,8 @@ class Failure(Said, frozen=True, kw_only=True):
     ranks: tuple[int, ...] = ()
     pid: int | None = None
     device: str = ""
+    #: The local rank whose file it is in, where that is all that is known of the speaker.
+    of_local: int | None = None
 
 
 class Exit(Said, frozen=True, kw_only=True):

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TypeVar
 
+import msgspec
+
 from ..evidence import (
     Call,
     Dump,
@@ -52,9 +54,20 @@ class Case:
         self.looks = self._of(Look)
         self.placed = self._of(Placed)
         self.pods_killed = self._of(PodKilled)
+        self.failures = [self._owned(said) for said in self.failures]
+        self.all = [said for said in self.all if not isinstance(said, Failure)] + self.failures
 
     def _of(self, kind: type[_Said]) -> list[_Said]:
         return [said for said in self.all if isinstance(said, kind)]
+
+    def _owned(self, said: Failure) -> Failure:
+        """A failure in a local rank's file, with its rank if a folder of the path is a node whose ranks are known."""
+        if said.rank is not None or said.of_local is None:
+            return said
+        folders = set(said.source.file.split("/"))
+        owners = {one.rank for one in self.placed if one.local_rank == said.of_local and one.node in folders}
+        rank = owners.pop() if len(owners) == 1 else None
+        return said if rank is None else msgspec.structs.replace(said, rank=rank)
 
     @cached_property
     def ranks(self) -> set[int]:

@@ -147,9 +147,13 @@ def _unowned(case: Case) -> Verdict | None:
         return None
     one = own[0]
     place = _place(case, one)
+    whose = "the log does not say whose it is"
+    if one.of_local is not None:
+        node = f" of {one.node}" if one.node else " of its node"
+        whose = f"it is of local rank {one.of_local}{node}, and no file says which rank that is"
     return Verdict(
         kind="died",
-        cause=f"{_what(one)}{f' at {place}' if place else ''}; the log does not say whose it is",
+        cause=f"{_what(one)}{f' at {place}' if place else ''}; {whose}",
         victims=tuple(sorted({said.rank for said in case.failures if said.rank is not None and said.role != "own"})),
         line=place,
         sure="unsure",

@@ -14,11 +14,12 @@ from typing import IO, NamedTuple
 
 import msgspec
 
+from paceline import flight_recorder
 from paceline.unpacking import unpacked
 from paceline.utf8 import as_utf8
 
 from ..evidence import Statement
-from . import json_files, pods, recorder_file, stack_file
+from . import json_files, kubectl_yaml, pods, recorder_file, stack_file
 from .log_file import LogFile, rank_in_name
 
 MOST_FILES = 100_000
@@ -30,8 +31,6 @@ _PASSED_OVER = (
     ".sh",
     ".md",
     ".rst",
-    ".yaml",
-    ".yml",
     ".toml",
     ".ipynb",
     ".pt",
@@ -58,7 +57,7 @@ def read(paths: list[str], most_unpacked: int) -> Read:
     for turn, path in enumerate(_walked(paths, notes)):
         try:
             said = _one(path, turn, most_unpacked, notes)
-        except (recorder_file.RecorderError, OSError) as error:
+        except (flight_recorder.RecorderError, OSError) as error:
             notes.append(f"{path}: {getattr(error, 'strerror', None) or error}; left out")
             continue
         if said is None:
@@ -117,9 +116,9 @@ def _read(raw: IO[bytes], plain: str, turn: int) -> list[Statement] | None:
     head = stream.read(_HEAD)
     if not head:
         return []
-    if recorder_file.looks_like(head):
-        data = head + stream.read(recorder_file.MOST_BYTES + 1 - len(head))
-        return recorder_file.statements(recorder_file.unpickled(data), plain, recorder_file.rank_in_name(plain))
+    if flight_recorder.looks_like(head):
+        data = head + stream.read(flight_recorder.MOST_BYTES + 1 - len(head))
+        return recorder_file.statements(flight_recorder.unpickled(data), plain, flight_recorder.rank_in_name(plain))
     if b"\x00" in head[:4096]:
         return None
     if head.lstrip()[:1] == b"{" and (said := _json(head, stream, plain, turn)) is not None:
@@ -129,6 +128,11 @@ def _read(raw: IO[bytes], plain: str, turn: int) -> list[Statement] | None:
         return stack_file.statements(text, plain, rank_in_name(plain))
     if pods.looks_like(head):
         return pods.of_text((head + stream.read(64 << 20)).decode("utf-8", "replace"), plain)
+    if kubectl_yaml.looks_like(head):
+        text = (head + stream.read(64 << 20)).decode("utf-8", "replace")
+        return [said for one in kubectl_yaml.documents(text) for said in pods.of_json(one, plain) or ()]
+    if plain.lower().endswith((".yaml", ".yml")):
+        return None
     if head.lstrip()[:1] == b"{" and _is_one_document(head):
         return None
     return LogFile(plain).read(_Joined(head, stream))
@@ -174,8 +178,8 @@ def _rows(data: bytes, name: str, turn: int) -> list[Statement] | None:
     decoded = _decoded(data)
     if isinstance(decoded, dict) and isinstance(decoded.get("version"), str):
         try:
-            return recorder_file.statements(decoded, name, recorder_file.rank_in_name(name))
-        except recorder_file.RecorderError:
+            return recorder_file.statements(decoded, name, flight_recorder.rank_in_name(name))
+        except flight_recorder.RecorderError:
             return None
     return json_files.statements(decoded, name, turn, rank_in_name(name))
 

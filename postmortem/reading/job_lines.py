@@ -225,6 +225,11 @@ _SRUN = re.compile(
     r"srun: error: ([A-Za-z0-9.-]{1,255}): tasks? ([\d,-]{1,400}): "
     r"(Exited with exit code (\d{1,4})|Killed|Segmentation fault|Aborted|Terminated|Bus error|Out Of Memory)"
 )
+#: Open MPI's launcher names the first process that it saw end by a signal.
+_MPIRUN = re.compile(
+    r"noticed that process rank (\d{1,7}) with PID (\d{1,10}) on node ([A-Za-z0-9.-]{1,255}) "
+    r"exited on signal (\d{1,2})\b"
+)
 _SPAWN = re.compile(r"process (\d{1,7}) terminated with (?:signal (SIG[A-Z]{2,6})|exit code (\d{1,4}))")
 _SLURM = re.compile(
     r"\*\*\* (?:JOB|STEP) \S{1,60} ON (\S{1,255}) CANCELLED AT \S{1,40}"
@@ -341,6 +346,9 @@ def _of_launcher(text: str, node: str, source: Source) -> Iterator[Statement]:
         code = int(found[4]) if found[4] else _SRUN_SIGNALS[found[3]]
         for task in _tasks(found[2]):
             yield Exit(rank=task, node=found[1], source=source, code=_as_signal(code))
+    elif found := _MPIRUN.search(text):
+        pid = int(found[2]) or None  # It prints 0 where the process had ended before it looked.
+        yield Exit(rank=int(found[1]), node=found[3], source=source, code=-int(found[4]), pid=pid, first=True)
     elif found := _SPAWN.search(text):
         yield Exit(rank=int(found[1]), node=node, source=source, code=_SIGNALS.get(found[2] or "", int(found[3] or 1)))
     else:

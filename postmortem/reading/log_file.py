@@ -20,8 +20,8 @@ from .tracebacks import Tracebacks, Voiced
 _BLOCK = 1 << 20
 #: A line without an end is cut there.
 _MOST_LINE = 1 << 16
-#: So much of a log's start and end is read line by line, to learn which ranks there are.
-_SAMPLED = 1 << 18
+#: So much of a log's start is read line by line, to learn which ranks there are: some lines of each of 4,096.
+_SAMPLED = 1 << 22
 _MOST_STATEMENTS = 200_000
 WORDS = tuple(
     sorted(
@@ -36,7 +36,14 @@ WORDS = tuple(
                 "NCCL error",
                 "ncclRemoteError",
             ),
-            *("closing signal", "Unable to shutdown process", "failed (exitcode", "srun: error", "terminated with"),
+            *(
+                "closing signal",
+                "Unable to shutdown process",
+                "failed (exitcode",
+                "srun: error",
+                "noticed that process",
+                "terminated with",
+            ),
             *(
                 "CANCELLED AT",
                 "death signal",
@@ -53,6 +60,7 @@ WORDS = tuple(
 )
 _WORDS = tuple(word.encode() for word in WORDS)
 _IN_NAME = re.compile(r"(?:^|[^A-Za-z0-9])rank[_.-]?(\d{1,7})(?![\d])")
+_OF_LOCAL = re.compile(r"(?:^|/)attempt_\d{1,6}/(\d{1,4})/(?:std(?:out|err)\.log|error\.json)$")
 _NODE = re.compile(
     r"^([A-Za-z][A-Za-z0-9-]{0,62})(?:\.(?:kernel|dmesg|slurm|slurmd|syslog|journal|messages|kern))?\.(?:log|txt|out|err)$"
 )
@@ -65,6 +73,16 @@ def rank_in_name(name: str) -> int | None:
     (3, None)
     """
     found = _IN_NAME.search(name.rpartition("/")[2])
+    return int(found[1]) if found else None
+
+
+def local_rank_in_path(path: str) -> int | None:
+    """The local rank whose file it is, in the folders that torchrun makes; which rank that is the path does not say.
+
+    >>> local_rank_in_path("logs/none_x1/attempt_0/3/stderr.log"), local_rank_in_path("logs/3/stderr.log")
+    (3, None)
+    """
+    found = _OF_LOCAL.search(path)
     return int(found[1]) if found else None
 
 
@@ -94,7 +112,9 @@ class LogFile:
         self._name = name
         self._rank = rank_in_name(name)
         self._node = node_in_name(name)
+        self._local = local_rank_in_path(name)
         self._number = 0
+        self._sampled = _SAMPLED
         self._tracebacks = Tracebacks()
         self._tables: dict[str, AgentTable] = {}
         self._said: list[Statement] = []
@@ -107,31 +127,30 @@ class LogFile:
 
     def read(self, stream: Readable) -> list[Statement]:
         """All that the log says."""
-        rest, begin = b"", True
+        rest = b""
         while block := stream.read(_BLOCK):
             block = rest + block
             cut = block.rfind(b"\n") + 1
             if not cut and len(block) > _MOST_LINE:
                 cut = len(block)
             rest = block[cut:]
-            self._block(block[:cut], begin)
-            begin = begin and cut == 0
-        self._block(rest, begin)
+            self._block(block[:cut])
+        self._block(rest)
         self._keep_voiced(self._tracebacks.end())
         return self._owned()
 
-    def _block(self, block: bytes, begin: bool) -> None:
-        at, end = 0, len(block)
-        if begin:
-            at = self._lines(block, 0, min(_SAMPLED, end), always=True)
+    def _block(self, block: bytes) -> None:
+        end = len(block)
+        at = self._lines(block, 0, min(self._sampled, end))
+        self._sampled -= min(self._sampled, end)
         for hit in _hits(block, at):
             if hit < at:
                 continue
             self._number += block.count(b"\n", at, hit)
-            at = self._lines(block, hit, hit + 1, always=False)
+            at = self._lines(block, hit, hit + 1)
         self._number += block.count(b"\n", at, end)
 
-    def _lines(self, block: bytes, at: int, until: int, always: bool) -> int:
+    def _lines(self, block: bytes, at: int, until: int) -> int:
         """Read lines from ``at``, to ``until`` and on while something is open; where the next begins."""
         end = len(block)
         while at < end and (at < until or self._open()):
@@ -202,9 +221,12 @@ class LogFile:
         for voice, index in self._unknown:
             ranks = self._voices.get(_launchers(voice), set())
             # A task of srun's or mpirun's is a rank, unless one task has several ranks.
-            rank = next(iter(ranks)) if len(ranks) == 1 and voice else None if several else self._tasks.get(voice)
+            alone = len(ranks) == 1 and (voice or self._local is not None)
+            rank = next(iter(ranks)) if alone else None if several else self._tasks.get(voice)
             if rank is not None:
                 self._said[index] = msgspec.structs.replace(self._said[index], rank=rank)
+            elif self._local is not None:
+                self._said[index] = msgspec.structs.replace(self._said[index], of_local=self._local)
         seen = self._seen if self._rank is None else {self._rank: self._node} | self._seen
         present = Source("log", self._name)
         return [*self._said, *(Present(rank=rank, node=seen[rank], source=present) for rank in sorted(seen))]

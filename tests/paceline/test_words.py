@@ -108,3 +108,25 @@ def test_a_finding_for_many_counts_those_that_it_does_not_name(unit, who):
     count = events.Evidence(name="alike", value=300.0, unit=unit, peers=None, rule="")
     for_many = finding(ranks=list(range(256)), nodes=[], evidence=[count])
     assert words.subject(for_many) == who
+
+
+OUT_OF_MEMORY = "rank 2: torch.OutOfMemoryError: CUDA out of memory at /app/train.py:88 step"
+
+
+def test_a_cause_that_is_a_sentence_leaves_the_title_to_the_line():
+    died = finding(kind="died", ranks=[2], cause=OUT_OF_MEMORY, line="/app/train.py:88 step")
+    assert words.verdict(died) == "Died: rank 2, /app/train.py:88 step"
+    assert words.label(died) == "Died, /app/train.py:88 step"
+    assert words.verdict(finding(kind="died", ranks=[2], cause=OUT_OF_MEMORY)) == "Died: rank 2"
+    assert words.verdict(finding(kind="died", ranks=[2], cause="of_a_newer_version")) == (
+        "Died: rank 2, of a newer version"
+    )
+
+
+def test_a_network_fault_is_about_a_node_and_its_card():
+    fault = {"kind": "network", "ranks": [], "cause": "unknown"}
+    assert words.subject(finding(**fault, nodes=["node-3"], devices=["mlx5_0"])) == "node-3 (mlx5_0)"
+    assert words.subject(finding(**fault, nodes=["node-3"], devices=[])) == "node-3"
+    assert words.subject(finding(**fault, nodes=[], devices=["mlx5_0"])) == "mlx5_0"
+    many = finding(**fault, nodes=["a", "b", "c", "d"], devices=["mlx5_0"])
+    assert words.subject(many) == "a, b, c and 1 more (mlx5_0)"

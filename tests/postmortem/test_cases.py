@@ -6,8 +6,11 @@ import re
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from paceline import words
+from paceline.events import Finding
 from postmortem.__main__ import main
 from postmortem.deciding.decide import decide
 from postmortem.reading.files import read
@@ -58,6 +61,31 @@ def test_the_cause_and_the_advice_mean_what_is_right(case):
     assert made.sure == wanted.get("sure", made.sure)
     assert made.sure in ("certain", "likely")
     assert NEXT.get(case.name, "") in (made.next or "")
+
+
+#: The title on the page and in alerts: kind, whom it is about, and the line of code whole.
+TITLES = {
+    "01": "Different collectives: rank 2, /workspace/job.py:45 evaluate",
+    "02": "Hang: rank 5",
+    "03": "Hang: rank 3, /workspace/train.py:204 train_step",
+    "04": "Died: rank 2",
+    "05": "Hang: rank 2, /workspace/train.py:14 load_shard",
+    "06": "Different collectives: rank 2, /workspace/job.py:44 sync_gradients",
+    "07": "Waiting, no hang: the whole job, job.py:81 main, in write_checkpoint",
+    "08": "Deadlock of groups: group default_pg, /workspace/job.py:90 main",
+    "09": "Network fault: node-3 (mlx5_3)",
+    "10": "Device fault: rank 12, /workspace/train.py:131 step",
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
+def test_the_title_names_the_kind_whom_and_the_line_whole(case, capsys):
+    finding = msgspec.convert(found(case, capsys), Finding)
+    title = words.verdict(finding)
+    assert title == TITLES[case.name]
+    assert (finding.line or "") in title
+    # The sentence, which the title has no room for, is whole in the summary.
+    assert finding.summary.rstrip(".").lower() == finding.cause.lower()
 
 
 #: What other tools do to a log that does not change what it says.

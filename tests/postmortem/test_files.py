@@ -62,3 +62,30 @@ def test_a_bomb_is_read_to_the_bound_and_says_so(tmp_path):
     found = read([str(tmp_path)], 300_000)
     assert decide(found.statements).ranks == (2,)
     assert "--most-unpacked" in found.notes[0]
+
+
+@pytest.mark.slow
+def test_a_silent_rank_among_4096_is_known_from_its_lines_before(tmp_path):
+    """All write into one log, so that each one's first line may come late in it."""
+    steps = "".join(f"[rank{rank}]: step {step} loss 0.5 {'.' * 100}\n" for step in range(2) for rank in range(4096))
+    waited = (
+        "[rank{0}]:[E1120 09:13:57.12 ProcessGroupNCCL.cpp:632] [PG ID 0 PG GUID 0(default_pg) Rank {0}] Watchdog "
+        "caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
+        "Timeout(ms)=600000) ran for 600001 milliseconds before timing out.\n"
+    )
+    (tmp_path / "job.log").write_text(steps + "".join(waited.format(rank) for rank in range(4096) if rank != 4090))
+    found = decide(read([str(tmp_path)], 1 << 30).statements)
+    assert (found.kind, found.ranks) == ("hang", (4090,))
+
+
+@pytest.mark.parametrize("pid", [0, 4242])
+@pytest.mark.parametrize("launcher", ["mpirun", "orterun"])
+def test_the_process_that_mpirun_saw_killed_is_named(tmp_path, launcher, pid):
+    steps = "".join(f"[1,{rank}]<stdout>:step 10\n" for rank in range(4)) * 9000
+    (tmp_path / "job.log").write_text(
+        f"{steps}{'-' * 74}\n{launcher} noticed that process rank 1 with PID {pid} on node node-4 exited on signal 9 "
+        f"(Killed).\n{'-' * 74}\n"
+    )
+    found = decide(read([str(tmp_path)], 1 << 30).statements)
+    assert (found.kind, found.ranks, found.nodes) == ("died", (1,), ("node-4",))
+    assert "SIGKILL" in found.cause

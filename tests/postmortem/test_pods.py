@@ -3,9 +3,11 @@
 import json
 
 import pytest
+import yaml
 
 from postmortem.deciding.decide import decide
 from postmortem.reading.files import read
+from postmortem.reading.kubectl_yaml import documents
 
 
 def described(index, state="Error", before=None, rank=True, devices=1, top="", events=""):
@@ -71,12 +73,24 @@ def verdict(folder, **files):
     return decide(read([str(folder)], 1 << 30).statements)
 
 
+def as_yaml(text):
+    """What ``-o yaml`` prints in place of ``-o json``."""
+    return yaml.dump(json.loads(text), default_flow_style=False, sort_keys=True)
+
+
 OOM_KILLED = {
     "described": "".join(described(index, "OOMKilled" if index == 2 else "Error") for index in range(4)),
     "restarted": "".join(described(index, "Running", "OOMKilled" if index == 2 else None) for index in range(4)),
     "json": pods(*(pod(index, *(("OOMKilled", 137) if index == 2 else ())) for index in range(4))),
     "json of one": json.dumps(pod(2, "OOMKilled", 137), indent=4),
     "json, restarted": pods(pod(2, None, last={"terminated": {"exitCode": 137, "reason": "OOMKilled"}}), pod(1)),
+    "yaml": as_yaml(pods(*(pod(index, *(("OOMKilled", 137) if index == 2 else ())) for index in range(4)))),
+    "yaml of one": as_yaml(json.dumps(pod(2, "OOMKilled", 137))),
+    "yaml, one after the other": "---\n".join(
+        as_yaml(json.dumps(pod(index, *(("OOMKilled", 137) if index == 2 else ())))) for index in range(4)
+    ),
+    "yaml, restarted": as_yaml(pods(pod(2, None, last={"terminated": {"exitCode": 137, "reason": "OOMKilled"}}))),
+    "yaml, windows": as_yaml(json.dumps(pod(2, "OOMKilled", 137))).replace("\n", "\r\n"),
     "windows": described(2, "OOMKilled").replace("\n", "\r\n"),
 }
 
@@ -134,6 +148,127 @@ def test_stamps_behind_the_prefix_are_taken_off(tmp_path, stamp):
     log += victim(1, stamp)  # While rank 2's traceback may still go on.
     found = verdict(tmp_path, job=log)
     assert (found.ranks, found.victims, found.line) == ((2,), (0, 1), "/app/train.py:10 step")
+
+
+#: As kubectl prints it, with what pods also hold: blocks of text, folded lines, quotes, empty parts, affinities.
+KUBECTL = """\
+apiVersion: v1
+items:
+- apiVersion: v1
+  kind: Pod
+  metadata:
+    annotations:
+      checksum/config: "012"
+      note: |
+        status:
+          reason: Evicted
+    creationTimestamp: "2026-11-20T09:00:00Z"
+    name: llm-worker-2
+    namespace: ml
+  spec:
+    affinity:
+      nodeAffinity:
+        requiredDuringSchedulingIgnoredDuringExecution:
+          nodeSelectorTerms:
+          - matchExpressions:
+            - key: gpu
+              operator: In
+              values:
+              - h100
+    containers:
+    - args:
+      - -c
+      - 'torchrun train.py: --name ''x'''
+      - |
+        set -e
+        reason: Evicted
+      env:
+      - name: RANK
+        value: "2"
+      - name: POD
+        valueFrom:
+          fieldRef:
+            fieldPath: metadata.name
+      image: registry.example/llm:1
+      name: pytorch
+      resources:
+        limits:
+          memory: 64Gi
+          nvidia.com/gpu: "1"
+      volumeMounts:
+      - mountPath: /dev/shm
+        name: shm
+    nodeName: gpu-2
+    securityContext: {}
+  status:
+    conditions:
+    - lastProbeTime: null
+      message: 'containers with unready status: [pytorch], which were ended because
+        of their memory'
+      status: "False"
+      type: Ready
+    containerStatuses:
+    - image: registry.example/llm:1
+      lastState: {}
+      name: pytorch
+      ready: false
+      restartCount: 0
+      state:
+        terminated:
+          exitCode: 137
+          reason: OOMKilled
+          startedAt: "2026-11-20T09:00:00Z"
+    hostIP: 10.0.0.2
+    phase: Failed
+kind: List
+metadata:
+  resourceVersion: ""
+"""
+
+
+def without_breaks(data):
+    """``data`` without indents and ends of blocks of text, in which this reader and YAML differ."""
+    if isinstance(data, dict):
+        return {key: without_breaks(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [without_breaks(one) for one in data]
+    return " ".join(data.split())
+
+
+def test_what_kubectl_prints_as_yaml_is_read_like_json(tmp_path):
+    (read_,) = documents(KUBECTL)
+    assert without_breaks(read_) == without_breaks(yaml.load(KUBECTL, yaml.BaseLoader))
+    found = verdict(tmp_path, pods=KUBECTL)
+    assert (found.kind, found.ranks, found.nodes) == ("died", (2,), ("gpu-2",))
+
+
+@pytest.mark.parametrize("cut", range(0, len(KUBECTL), 97))
+def test_yaml_that_is_cut_harms_nothing(tmp_path, cut):
+    verdict(tmp_path, pods=KUBECTL[:cut])
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "- " * 100_000,
+        "".join(f"{' ' * depth}a:\n" for depth in range(400)),
+        "a: &x [*x, *x]\nb: *x\n",
+        "a: !!python/object/apply:os.system ['true']\n",
+        "items: 7\nkind: List\n",
+        "kind: Pod\nstatus: []\nspec:\n- 7\nmetadata: x\n",
+        '"' * 5000 + ":\n",
+        "a" * 1_000_000,
+    ],
+)
+def test_hostile_yaml_is_read_in_bounds_or_not_at_all(tmp_path, hostile):
+    assert verdict(tmp_path, pods=f"apiVersion: v1\n{hostile}") is None
+
+
+def test_other_yaml_in_a_folder_is_passed_over(tmp_path):
+    (tmp_path / "config.yaml").write_text("model:\n  error: 'RuntimeError: CUDA out of memory. Tried to allocate'\n")
+    assert read([str(tmp_path)], 1 << 30) == ([], 0, [])
+    (tmp_path / "pods.yaml").write_text(KUBECTL)
+    assert decide(read([str(tmp_path)], 1 << 30).statements).ranks == (2,)
 
 
 EVENTS = "LAST SEEN   TYPE      REASON             OBJECT             MESSAGE\n"

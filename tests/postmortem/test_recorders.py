@@ -6,9 +6,10 @@ import tracemalloc
 
 import pytest
 
+from paceline.flight_recorder import RecorderError, unpickled
 from postmortem.deciding.decide import decide
 from postmortem.reading.files import read
-from postmortem.reading.recorder_file import RecorderError, statements, unpickled
+from postmortem.reading.recorder_file import statements
 
 
 def entry(seq, group="0", label="default_pg", name="nccl:all_reduce", done=True, size=100, line=10, **more):

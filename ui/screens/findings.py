@@ -123,7 +123,7 @@ def _kept(finding: Finding) -> str:
     """Links to what is kept of the same job, node and cause."""
     ways = [("this job", address(job=name_of(finding.cluster, finding.job)))] if finding.job else []
     ways += [(f"node {node}", address(node=node)) for node in finding.nodes[:3]]
-    ways += [(f"{words.cause(finding)}, anywhere", address(cause=finding.cause))] * (finding.cause != "unknown")
+    ways += [(f"{words.cause(finding)}, anywhere", address(cause=finding.cause))] * words.has_cause(finding)
     return "History of " + ", ".join(wording.cell(Anchor(text[:80], way)) for text, way in ways)
 
 

@@ -1,0 +1,333 @@
+"""Dumps of PyTorch's flight recorder to CollectiveTimings: what each rank has called, and where it still waits.
+
+Rule of this file: a number is known only where the dump has it. How long a collective took is known where timing was on
+(``duration_ms``); it includes waiting for others, so the shortest is the late rank. Of a buffer's open entries of a
+group only the first is one in which the rank waits; the others are queued behind it. No dump says when it was written:
+a rank has waited until its file was written, but never longer than the collective's time limit, when its process ends.
+"""
+
+import itertools
+import math
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import IO, Any, NamedTuple
+
+from paceline.events import CollectiveTimings, OpenCollective
+from paceline.flight_recorder import Entry, Facts, between_two, entries, facts, load
+from paceline.timed_event import TimedEvent
+from paceline.topics import COLLECTIVE_V1
+
+from .notes import Notes, SourceError
+from .one_run import check_apart
+from .op_rows import MOST_ROWS, MOST_S
+
+MOST_RANKS = 1 << 20
+#: PyTorch's own limit for collectives, where a dump has none, in seconds.
+_LIMIT_S = 600.0
+#: A rank is first said to wait for so long, in seconds, so that all are known to wait before any waits long.
+_FIRST_S = 1.0
+#: Ranks without a dump that are named.
+_MOST_NAMED = 16
+#: Groups in which one rank waits that are kept, and bytes that an event can hold.
+_MOST_OPEN, _MOST_BYTES = 64, 1 << 53
+_BYTES = {
+    "Double": 8,
+    "Long": 8,
+    "ComplexFloat": 8,
+    "Float": 4,
+    "Int": 4,
+    "BFloat16": 2,
+    "Half": 2,
+    "Short": 2,
+    "Byte": 1,
+    "Char": 1,
+    "Bool": 1,
+}
+_OPERATIONS = {
+    "_all_gather_base": "all_gather",
+    "_allgather_base": "all_gather",
+    "_reduce_scatter_base": "reduce_scatter",
+    "all_reduce_barrier": "barrier",
+}
+
+
+#: Columns with an entry a collective that has ended, or a group or operation of those.
+_COLUMNS = (
+    "groups",
+    "group_sizes",
+    "operations",
+    "rank",
+    "step",
+    "seq",
+    "group",
+    "operation",
+    "bytes",
+    "start_s",
+    "duration_s",
+    "wait_s",
+)
+
+
+class _Open(NamedTuple):
+    """A collective in which a rank waits."""
+
+    group: str
+    seq: int
+    operation: str
+    bytes: int | None
+    waited_s: float
+
+
+class _Rank:
+    """The collectives of a rank that have ended, as columns, and those in which it waits."""
+
+    def __init__(self) -> None:
+        self.start_s, self.took_s = array("d"), array("d")
+        self.seq, self.group, self.operation, self.bytes = (array("q") for _ in range(4))
+        self.open: list[_Open] = []
+        self.last_s = 0.0
+
+
+class Recorders:
+    """Reads the dumps of one job, one a rank: ``read`` each, then ``messages``."""
+
+    def __init__(self, job: str, notes: Notes) -> None:
+        self.job, self.notes = job, notes
+        self._ranks: dict[int, _Rank] = {}
+        self._groups: dict[str, int] = {}
+        self._operations: dict[str, int] = {}
+        self._labels: dict[str, str] = {}
+        self._sizes: Counter[str] = Counter()
+        self._world = 0
+        self._backend = ""
+        self._timed = False
+
+    def read(self, stream: IO[bytes], rank: int | None, written_s: float) -> None:
+        """One dump, of a file that was written at ``written_s``.
+
+        Raises:
+            RecorderError: it cannot be read.
+            SourceError: its rank is not known, or another file has it.
+        """
+        if rank is None or rank >= MOST_RANKS:
+            raise SourceError("no rank in its name: a dump's name ends in it, as nccl_trace_rank_3")
+        dump = load(stream)
+        if rank in self._ranks:
+            raise SourceError(f"two files are of rank {rank}: these are of more than one job or attempt")
+        said = facts(dump)
+        self._learn(said, rank)
+        self.notes.drop("operations between two ranks", between_two(dump))
+        waits: dict[str, list[Entry]] = defaultdict(list)
+        done: dict[str, int] = {}
+        own = self._ranks[rank] = _Rank()
+        for entry in entries(dump):
+            if entry.created_s < 0 or not 0 <= entry.seq <= _MOST_BYTES:
+                self.notes.drop("collectives without a time or with an impossible number")
+                continue
+            self._labels.setdefault(entry.group, entry.label)
+            own.last_s = max(own.last_s, entry.created_s)
+            if entry.done:
+                done[entry.group] = max(done.get(entry.group, -1), entry.seq)
+                self._add(own, entry)
+            else:
+                waits[entry.group].append(entry._replace(frames=[]))
+        self._wait(own, waits, done, written_s)
+
+    def _learn(self, said: Facts, rank: int) -> None:
+        self._backend = self._backend or said.backend
+        self._world = max(self._world, rank + 1)
+        for group, members in said.members.items():
+            self._sizes[group] = max(self._sizes[group], len(members))
+            self._world = max(self._world, min(max(members, default=-1) + 1, MOST_RANKS))
+
+    def _add(self, own: _Rank, entry: Entry) -> None:
+        self._timed |= entry.took_s >= 0
+        own.start_s.append(entry.created_s)
+        own.took_s.append(max(entry.took_s, 0.0))
+        own.seq.append(entry.seq)
+        own.group.append(self._groups.setdefault(entry.group, len(self._groups)))
+        operation = _operation(entry)
+        own.operation.append(self._operations.setdefault(operation, len(self._operations)))
+        own.bytes.append(_bytes(entry) or 0)
+
+    def _wait(self, own: _Rank, waits: dict[str, list[Entry]], done: dict[str, int], written_s: float) -> None:
+        """Keep of each group the first collective that did not end."""
+        for group, open_ in waits.items():
+            behind = [one for one in open_ if one.seq > done.get(group, -1)]
+            if not behind or len(own.open) >= _MOST_OPEN:
+                continue
+            first = min(behind, key=lambda one: one.seq)
+            limit_s = first.limit_s if first.limit_s > 0 else _LIMIT_S
+            waited_s = written_s - first.created_s
+            if waited_s < 0:
+                self.notes.remark("files are dated before their collectives: ranks wait for as long as their limit is")
+                waited_s = limit_s
+            own.open.append(
+                _Open(
+                    group,
+                    first.seq,
+                    _operation(first),
+                    _bytes(first),
+                    min(waited_s, limit_s),
+                )
+            )
+
+    def messages(self) -> Iterator[TimedEvent]:
+        """All collectives, by time; at the end who waits where.
+
+        Raises:
+            SourceError: there are none, or ranks ran at another time than the others.
+        """
+        known = {rank: own for rank, own in self._ranks.items() if own.seq or own.open}
+        if not known:
+            raise SourceError("no collective in it: the recorder keeps them where TORCH_FR_BUFFER_SIZE is above 0")
+        check_apart([(min(own.start_s, default=own.last_s), own.last_s, rank) for rank, own in known.items()])
+        self._remark(known)
+        names = self._names()
+        sequences = dict.fromkeys(known, 0)
+        clock_s = 0.0
+        parts = [(own.start_s[begin], rank, begin, end) for rank, own in known.items() for begin, end in _cuts(own)]
+        for _, rank, begin, end in sorted(parts):
+            event = self._event(rank, sequences[rank], names, range(begin, end))
+            sequences[rank] += 1
+            clock_s = max(clock_s, known[rank].start_s[end - 1])
+            yield TimedEvent(clock_s, COLLECTIVE_V1, event)
+        clock_s = max(clock_s, *(own.last_s for own in known.values()))
+        waits = [(rank, one) for rank, own in sorted(known.items()) for one in own.open]
+        chunks = [waits[begin : begin + MOST_ROWS] for begin in range(0, len(waits), MOST_ROWS)]
+        sequence = 0
+        # Of several messages each first says that its ranks wait, so that all are known to before any waits long.
+        for most_s in (_FIRST_S, math.inf)[len(chunks) < 2 :]:
+            for chunk in chunks:
+                yield TimedEvent(clock_s, COLLECTIVE_V1, self._waiting(chunk, sequence, names, clock_s, most_s))
+                sequence += 1
+
+    def _remark(self, known: dict[int, _Rank]) -> None:
+        missing = self._world - len(known)
+        if missing:
+            first = itertools.islice((rank for rank in range(self._world) if rank not in known), _MOST_NAMED)
+            more = ", …" if missing > _MOST_NAMED else ""
+            self.notes.remark(f"no dump of {missing} of {self._world} ranks: {', '.join(map(str, first))}{more}")
+        if not self._timed:
+            self.notes.remark(
+                "no durations in these dumps (TORCH_NCCL_ENABLE_TIMING=1 writes them): who was late before is not known"
+            )
+        waits = sum(bool(own.open) for own in known.values())
+        if waits:
+            self.notes.remark(
+                f"{waits} of {len(known)} ranks are in a collective that did not end; "
+                "for its line of code: paceline why with the same files"
+            )
+
+    def _names(self) -> dict[str, tuple[str, int]]:
+        """A name and the size of each group: two may have the same label."""
+        labels = Counter(self._labels.values())
+        took_part: Counter[str] = Counter()
+        number = {index: group for group, index in self._groups.items()}
+        for own in self._ranks.values():
+            took_part.update({number[one] for one in own.group} | {one.group for one in own.open})
+        names = {}
+        for group, label in self._labels.items():
+            whole = label == "default_pg" or group in ("", "0")
+            size = max(self._sizes[group], took_part[group], self._world if whole else 0)
+            name = label or "default_pg"
+            names[group] = (name if labels[label] == 1 else f"{name} {group}", size)
+        return names
+
+    def _event(self, rank: int, sequence: int, names: dict[str, tuple[str, int]], rows: range) -> CollectiveTimings:
+        """A message of some of a rank's rows."""
+        own = self._ranks[rank]
+        of_group, of_operation = list(self._groups), list(self._operations)
+        groups = sorted({own.group[at] for at in rows})
+        called = sorted({own.operation[at] for at in rows})
+        t0_s = round(own.start_s[rows.start], 3)
+        return CollectiveTimings(
+            **self._about(f"rank-{rank}", sequence, [rank], t0_s),
+            groups=[names[of_group[one]][0] for one in groups],
+            group_sizes=[names[of_group[one]][1] for one in groups],
+            operations=[of_operation[one] for one in called],
+            rank=[rank] * len(rows),
+            step=[-1] * len(rows),
+            seq=[own.seq[at] for at in rows],
+            group=[groups.index(own.group[at]) for at in rows],
+            operation=[called.index(own.operation[at]) for at in rows],
+            bytes=[own.bytes[at] for at in rows],
+            start_s=[round(own.start_s[at] - t0_s, 6) for at in rows],
+            duration_s=[own.took_s[at] for at in rows],
+            wait_s=[own.took_s[at] for at in rows],
+        )
+
+    def _waiting(
+        self,
+        waits: list[tuple[int, _Open]],
+        sequence: int,
+        names: dict[str, tuple[str, int]],
+        clock_s: float,
+        most_s: float,
+    ) -> CollectiveTimings:
+        """A message of ranks that wait, each for as long as by its own clock, ``most_s`` at most."""
+        now_s = clock_s + max(one.waited_s for _, one in waits)
+        no_rows: dict[str, Any] = {name: [] for name in _COLUMNS}
+        return CollectiveTimings(
+            **self._about("waiting", sequence, sorted({rank for rank, _ in waits}), clock_s),
+            **no_rows,
+            open=[
+                OpenCollective(
+                    rank=rank,
+                    group=names[one.group][0],
+                    group_size=names[one.group][1],
+                    seq=one.seq,
+                    operation=one.operation,
+                    start_s=now_s - min(one.waited_s, most_s),
+                    bytes=one.bytes,
+                )
+                for rank, one in waits
+            ],
+            now_s=now_s,
+        )
+
+    def _about(self, producer: str, sequence: int, ranks: list[int], t0_s: float) -> dict[str, Any]:
+        """What every message says; no dump names its node."""
+        return {
+            "cluster": "imported",
+            "producer": f"import-{self.job}-{producer}",
+            "sequence": sequence,
+            "job": self.job,
+            "attempt": 0,
+            "node": "unknown",
+            "backend": self._backend,
+            "phases": False,
+            "t0_s": t0_s,
+            "ranks": ranks,
+            "world_sizes": [self._world] * len(ranks),
+        }
+
+
+def _cuts(own: _Rank) -> Iterator[tuple[int, int]]:
+    """Some second's worth of a rank's rows, never too many."""
+    begin = 0
+    for at, start_s in enumerate(own.start_s):
+        if at > begin and (start_s - own.start_s[begin] >= MOST_S or at - begin >= MOST_ROWS):
+            yield begin, at
+            begin = at
+    if own.start_s:
+        yield begin, len(own.start_s)
+
+
+def _operation(entry: Entry) -> str:
+    """The operation in our words.
+
+    >>> from paceline.flight_recorder import entries
+    >>> said = {"collective_seq_id": 1, "profiling_name": "nccl:_all_gather_base"}
+    >>> _operation(next(entries({"version": "2.7", "entries": [said]})))
+    'all_gather'
+    """
+    return _OPERATIONS.get(entry.operation, entry.operation.lower())[:100]
+
+
+def _bytes(entry: Entry) -> int | None:
+    """What the rank puts in, or what it gets where it puts nothing in; None where that is not known."""
+    numel = entry.numel_in if entry.numel_in > 0 else entry.numel_out
+    each = _BYTES.get(entry.dtype)
+    return min(numel * each, _MOST_BYTES) if each is not None and numel >= 0 else None
