@@ -10,6 +10,7 @@ import zstandard
 
 from postmortem.deciding.decide import decide
 from postmortem.reading.files import read
+from postmortem.reading.log_file import rank_in_name
 
 DIED = (
     "[rank2]: Traceback (most recent call last):\n"
@@ -62,3 +63,17 @@ def test_a_bomb_is_read_to_the_bound_and_says_so(tmp_path):
     found = read([str(tmp_path)], 300_000)
     assert decide(found.statements).ranks == (2,)
     assert "--most-unpacked" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("rank3.log", 3),
+        ("node1_rank9.log", 9),
+        ("local_rank1.log", None),
+        ("node_rank1.log", None),
+        ("group-rank2", None),
+    ],
+)
+def test_a_number_on_a_node_or_of_a_node_is_no_rank(name, rank):
+    assert rank_in_name(f"logs/{name}") == rank
