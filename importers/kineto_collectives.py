@@ -33,16 +33,17 @@ _WORDS = (
 #: What in a kernel's own name says that ranks meet in it: a library of collectives (NCCL, RCCL, MSCCL++, oneCCL, ...),
 #: memory that ranks share (NVSHMEM, multimem, symmetric memory), a collective's name, or an expert-parallel exchange.
 _KERNEL = re.compile(
-    r"(?:^|[^a-z])(?:one|n|r|ms|u|x|h|m|l)?ccl|symmetric_memory|symm_mem|multimem|(?:nv|roc|roc_|i|x|open)shmem"
+    r"(?:^|[^a-z])(?:(?:one|n|r|ms|u|x|h|m|l|e|ix)?ccl|cncl|bkcl)|symmetric_memory|symm_mem|multimem"
+    r"|(?:nv|roc|roc_|i|x|open)shmem|(?:barrier|sync|quiet|signal)\w*_on_stream_kernel"
     r"|cross_device_reduce|quick_?reduce|all[_-]?reduce|all[_-]?gather|reduce[_-]?scatter|all[_-]?to[_-]?all"
     r"|collective[_-]permute|hcom_|userbuffers|mnnvl|(?:deep|hybrid|nixl)_?ep\b|pplx|mori::|mooncake::"
     r"|(?:Ep|a2a)_?(?:Dispatch|Combine)|(?:internode|intranode)\w*::(?:dispatch|combine)",
     re.IGNORECASE,
 )
 #: Threads of one device reduce among themselves under such names; a product of matrices computes while it exchanges;
-#: PyTorch's own and generated kernels are called after all that they were made of.
+#: PyTorch's own and generated kernels are called after all that they were made of. FBGEMM is a library's name.
 _NO_KERNEL = re.compile(
-    r"(?:warp|block|group|cta|thread|cluster|lane)_?all_?(?:reduce|gather)|gemm|matmul|at::native|triton_\w*fused",
+    r"(?:warp|block|group|cta|thread|cluster|lane)_?all_?(?:reduce|gather)|(?<!fb)gemm|matmul|at::native|triton_\w*fused",
     re.IGNORECASE,
 )
 #: How the host's spans of a collective begin, whatever backend has it: PyTorch's own, or a vendor's.
@@ -53,7 +54,7 @@ _OPERATOR = re.compile(
     r"|(?!aten::).*(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|deep_?ep)",
     re.IGNORECASE,
 )
-_NO_OPERATOR = re.compile(r"autograd::|.*(?:gemm|matmul|backward|copy_?(?:in|out))", re.IGNORECASE)
+_NO_OPERATOR = re.compile(r"autograd::|.*(?:(?<!fb)gemm|matmul|backward|copy_?(?:in|out))", re.IGNORECASE)
 #: Bytes of an element, by the name of its type in small letters.
 _BYTES = {
     **dict.fromkeys(("complexdouble",), 16),

@@ -59,7 +59,8 @@ WORDS = tuple(
     )
 )
 _WORDS = tuple(word.encode() for word in WORDS)
-_IN_NAME = re.compile(r"(?:^|[^A-Za-z0-9])rank[_.-]?(\d{1,7})(?![\d])")
+#: ``rank3``, but not the number of a process on its node (``local_rank3``) or of a node (``node_rank1``).
+_IN_NAME = re.compile(r"(?:^|(?<!local)(?<!node)(?<!group)[^A-Za-z0-9])rank[_.-]?(\d{1,7})(?![\d])")
 _OF_LOCAL = re.compile(r"(?:^|/)attempt_\d{1,6}/(\d{1,4})/(?:std(?:out|err)\.log|error\.json)$")
 _NODE = re.compile(
     r"^([A-Za-z][A-Za-z0-9-]{0,62})(?:\.(?:kernel|dmesg|slurm|slurmd|syslog|journal|messages|kern))?\.(?:log|txt|out|err)$"
@@ -69,8 +70,8 @@ _NODE = re.compile(
 def rank_in_name(name: str) -> int | None:
     """The rank that a file's name says.
 
-    >>> rank_in_name("stacks/rank3.worker.41377.txt"), rank_in_name("job.log")
-    (3, None)
+    >>> [rank_in_name(name) for name in ("stacks/rank3.worker.41377.txt", "job.log", "node_rank1.log")]
+    [3, None, None]
     """
     found = _IN_NAME.search(name.rpartition("/")[2])
     return int(found[1]) if found else None

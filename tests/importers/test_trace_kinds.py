@@ -12,6 +12,7 @@ import zstandard
 
 from importers.__main__ import main
 from importers.kineto_collectives import is_collective_kernel
+from importers.kineto_ranks import rank_in
 from paceline import recording, topics, wire
 from paceline.columns import numbers
 from paceline.events import StepTimings
@@ -199,6 +200,13 @@ KERNELS = (
     "collective-permute-start",
     "rcclDevKernel_Generic(rcclDevKernelArgs)",
     "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
+    "void fbgemm_gpu::two_shot_all_reduce<true>(int, int, unsigned long, std::array<int, 8>)",
+    "void fbgemm_gpu::one_shot_all_reduce_kernel(int)",
+    "void barrier_on_stream_kernel_threadgroup<(threadgroup_t)2>(int, int)",
+    "cnclSendKernel_b16(cnclDevComm*)",
+    "void bkcl::p2p_kernel<float16>(void*)",
+    "ixcclKernel_Generic(ixcclComm*)",
+    "ecclP2pKernel",
 )
 NO_COLLECTIVES = (
     "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>(at::native::ReduceOp<float>)",
@@ -210,6 +218,9 @@ NO_COLLECTIVES = (
     "void broadcast_kernel<float>(int)",
     "vectorized_gather_kernel",
     "occlude_kernel",
+    "void fbgemm_gpu::f8f8bf16_rowwise_gemm<128>(Params)",
+    "void fbgemm::all_gather_gemm_kernel<Gemm>(Params)",
+    "void fbgemm_gpu::permute_2D_sparse_data_kernel<true>(int)",
 )
 
 
@@ -247,6 +258,9 @@ def test_a_kernel_of_one_device_is_no_collective(name):
         ("_C_custom_ar::all_reduce", None, True),
         ("symm_mem::one_shot_all_reduce", None, True),
         ("sglang::reg_all_gather_into_tensor", None, True),
+        ("fbgemm::two_shot_car_allreduce", None, True),
+        ("fbgemm::nccl_allgather", None, True),
+        ("fbgemm::all_gather_gemm", None, False),
         ("c10d::broadcast_", None, True),
         ("mpi:all_to_all", None, True),
         ("c10d::allgather_", "aten::copy_", False),
@@ -373,6 +387,38 @@ def test_a_file_that_contradicts_its_name_is_reported(imported, tmp_path):
     _, said, told, _ = imported(Profile(0).steps(3).save(tmp_path / "rank7.json"))
     assert [one.rank for one in told] == [0]
     assert "rank7.json: rank 0 by what is in it, rank 7 by its name" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("node1_local_rank0_rank8.json", 8),
+        ("rank8_local_rank0.json", 8),
+        ("rank8/local_rank0.json", 8),
+        ("node_rank1_local_rank3_global_rank11.json", 11),
+        ("node_rank1/rank9.json", 9),
+        ("world_rank12.json", 12),
+        ("trace_rank4.json", 4),
+        ("my trace-rank-4.json", 4),
+        ("RANK[3].json", 3),
+        ("rank=3/trace.json", 3),
+        ("trace.rank.3.json", 3),
+        ("rank0003.json", 3),
+        ("local_rank3.json", 3),
+        ("LOCAL_RANK=3.json", 3),
+        ("17-TP-3-DP-0-PP-0.trace.json.gz", 3),
+        ("17-TP-3-DP-0-PP-1.trace.json.gz", None),
+        ("node_rank1.json", None),
+        ("node_rank1/local_rank3.json", None),
+        ("group_rank2/trace.json", None),
+        ("tp_rank1_pp_rank2.json", None),
+        ("rank1234567.json", None),
+        ("frank3.json", None),
+    ],
+)
+def test_a_number_that_is_another_s_is_no_rank(name, rank):
+    """A process' number on its node, a node's, or one within a group of a job."""
+    assert rank_in(f"run/{name}") == rank
 
 
 # How a trace is written.

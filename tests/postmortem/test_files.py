@@ -10,6 +10,7 @@ import zstandard
 
 from postmortem.deciding.decide import decide
 from postmortem.reading.files import read
+from postmortem.reading.log_file import rank_in_name
 
 DIED = (
     "[rank2]: Traceback (most recent call last):\n"
@@ -89,3 +90,17 @@ def test_the_process_that_mpirun_saw_killed_is_named(tmp_path, launcher, pid):
     found = decide(read([str(tmp_path)], 1 << 30).statements)
     assert (found.kind, found.ranks, found.nodes) == ("died", (1,), ("node-4",))
     assert "SIGKILL" in found.cause
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("rank3.log", 3),
+        ("node1_rank9.log", 9),
+        ("local_rank1.log", None),
+        ("node_rank1.log", None),
+        ("group-rank2", None),
+    ],
+)
+def test_a_number_on_a_node_or_of_a_node_is_no_rank(name, rank):
+    assert rank_in_name(f"logs/{name}") == rank

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
+import zstandard
 
 from paceline import recording, topics, wire
 from paceline.events import Finding
@@ -140,6 +141,29 @@ def test_of_a_run_it_says_that_no_step_was_seen(analyze):
         ("gpu.prom", b'# HELP DCGM_FI_DEV_GPU_UTIL x\nDCGM_FI_DEV_GPU_UTIL{gpu="0"} 3\n', "paceline import dcgm {} -o"),
         ("x.json", b'{\n  "a": 1\n}\n', "one document of JSON"),
         ("y.json", b"[1, 2]\n", "other JSON"),
+        ("i.prom", b'# TYPE nccl_bus_bandwidth_gbs gauge\nnccl_bus_bandwidth_gbs{rank="0"} 3\n', "sums, and no single"),
+        ("i.prom.gz", gzip.compress(b'nccl_exec_time_us{rank="0"} 3\n', mtime=0), "NCCL_INSPECTOR_PROM_DUMP"),
+        ("i.prom.zst", zstandard.compress(b"# HELP nccl_exec_time_us x\n"), "NCCL_INSPECTOR_PROM_DUMP"),
+        ("node.prom", b"# HELP node_load1 1m load average.\nnode_load1 0.2\n", "only a dcgm-exporter's is read"),
+        ("i.jsonl.zst", zstandard.compress(b'{"coll_perf": {"coll_sn": 7}}\n'), "paceline import nccl-inspector {} -o"),
+        ("p2p.jsonl", b'{"header": {"id": "0x7f"}, "p2p_perf": {}}\n', "paceline import nccl-inspector {} -o"),
+        ("gpu.prom.zst", zstandard.compress(b'DCGM_FI_DEV_GPU_UTIL{gpu="0"} 3\n'), "paceline import dcgm {} -o"),
+        (
+            "nccl.txt",
+            "vm:12:12 [0] NCCL INFO Bootstrap : Using eth0\n".encode("utf-16"),
+            "paceline import nccl-log {} -o",
+        ),
+        ("ops.csv.zst", zstandard.compress(b"rank,step\n0,1\n"), "paceline import timeline {} -o run.jsonl.zst"),
+        ("report.sqlite", b"SQLite format 3\0", "a database of SQLite, as Nsight Systems exports"),
+        ("report1.nsys-rep", b"\1\2\3\4NSYS\n", "a report of Nsight Systems"),
+        ("k.ncu-rep", b"NVR\0\n", "a report of Nsight Compute"),
+        ("nccl_trace_rank_0", b"\x80\x04\x95", "paceline why {}"),
+        ("fr.json", b'{"version": "2.10", "pg_config": {}, "entries": []}\n', "paceline why {}"),
+        ("job.log", b"[rank1]:[E1104 ProcessGroupNCCL.cpp:688] [Rank 1] Watchdog caught\n", "paceline why {}"),
+        ("d.json", b'{"log": "Traceback (most recent call last):\\n", "stream": "stderr"}\n', "paceline why {}"),
+        ("job.out", b"step 1\nTraceback (most recent call last):\n", "paceline why {}"),
+        ("t.zip", b"PK\x03\x04", "a zip archive; unpack it"),
+        ("t.json", b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
     ],
 )
 def test_a_file_that_is_no_recording_is_named_with_the_command_that_reads_it(analyze, tmp_path, name, content, words):

@@ -32,7 +32,7 @@ def comparison_document(comparison: Comparison, first: str, second: str) -> Docu
         (
             _verdict(comparison),
             Tiles(tuple(_tiles(comparison))),
-            Heading("What got slower"),
+            Heading("What changed"),
             Table(head, rows, right=(1, 2, 3, 4), slow=slow),
             Paragraph(
                 "The step decides; with so many rows below it, one may be wrong. Intervals are of block bootstraps, "
@@ -65,7 +65,7 @@ def _verdict(comparison: Comparison) -> Notice:
     if comparison.verdict == EQUAL:
         return Notice("The second run is not slower", f"{_percent(step.ratio)}, {span}: within {limit}.", "good")
     text = f"{_percent(step.ratio)}, {span}: more than {limit} is neither shown nor ruled out. Compare longer runs."
-    return Notice("Not certain: the second run may be slower", text, "caution")
+    return Notice("Not certain that the second run is no slower", text, "caution")
 
 
 def _tiles(comparison: Comparison) -> list[Tile]:
