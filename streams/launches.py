@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from paceline import columns
 from paceline.events import CollectiveCalls, Coverage, Finding, StepTimings
 from paceline.ranges import ranges
 
 from .episodes.finding import JobKey, Said, Subject, finding, number
 from .episodes.tracker import Episode, Measured, Tracker
+from .raw_columns import array, whole
 from .snapshots import described, pack, unpack
 
 #: A launch that says nothing for so long, by the clock of one that reports meanwhile, is over.
@@ -298,18 +298,19 @@ def _packed(item: tuple[str, _Producer]) -> list[Any]:
 
 
 def _message(event: StepTimings, most_ranks: int) -> _Message:
-    steps = [int(step) for step in columns.numbers(event.step)]
+    steps = array(event.step)
     return _Message(
         producer=event.producer,
         sequence=event.sequence,
         node=event.node,
         ranks=_ranks(event, most_ranks),
-        first_step=min(steps, default=None),
-        last_step=max(steps, default=-1),
+        first_step=int(steps.min()) if steps.size else None,
+        last_step=int(steps.max()) if steps.size else -1,
         time_s=max(event.t0_s, event.now_s or 0.0),
         ended=event.ended,
     )
 
 
 def _ranks(event: StepTimings | CollectiveCalls, most_ranks: int) -> frozenset[int]:
-    return frozenset(rank for rank in map(int, columns.numbers(event.speakers.ranks)) if 0 <= rank < most_ranks)
+    ranks = array(event.speakers.ranks)
+    return frozenset(whole([event.speakers.ranks])[(ranks >= 0) & (ranks < most_ranks)].tolist())
