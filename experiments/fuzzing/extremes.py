@@ -68,11 +68,10 @@ def pairs(topic: Topic, whole: Any) -> Iterator[tuple[Odd, Odd]]:
         yield from itertools.product(one, other)
 
 
-def some_pairs(topic: Topic, whole: Any, rng: Random, most: int | None = None) -> Iterator[tuple[Odd, Odd]]:
+def some_pairs(topic: Topic, whole: Any, rng: Random, most: int) -> Iterator[tuple[Odd, Odd]]:
     """``most`` pairs of fields, or every one, each with one pair of what they may be set to."""
     every = list(itertools.combinations(places(whole), 2))
-    chosen = every if most is None else rng.sample(every, min(most, len(every)))
-    for pair in chosen:
+    for pair in rng.sample(every, min(most, len(every))):
         one, other = (_allowed(topic, whole, at, value) for at, value in pair)
         if one and other:
             yield rng.choice(one), rng.choice(other)

@@ -103,6 +103,7 @@ def test_two_jobs_of_one_gpu_in_five_minutes_stay_apart(store: Store, ask: Ask):
     assert ask("SELECT job, length_s FROM device_window ORDER BY ALL") == [("other", 120.0), ("train", 60.0)]
 
 
+@pytest.mark.long
 def test_energy_adds_up_also_by_job(store: Store, ask: Ask):
     """Shares of jobs on one GPU, by names that mean harm; a window in which nothing was measured adds nothing."""
     odd = 'a"b\\c'

@@ -231,6 +231,7 @@ def test_a_wish_that_makes_no_sense_is_refused(control: Control, body: dict[str,
     assert response.status_code == 422
 
 
+@pytest.mark.long
 def test_a_session_that_exists_is_refused_by_name(control: Control) -> None:
     assert control.start().status_code == 201
     second = control.start()
@@ -238,6 +239,7 @@ def test_a_session_that_exists_is_refused_by_name(control: Control) -> None:
     assert "choose another name" in reason(second)
 
 
+@pytest.mark.long
 def test_two_controls_on_one_folder_record_a_name_once(control: Control, until: Callable[..., None]) -> None:
     with Control(control.store.root).serving(until) as other:
         assert control.start("one").status_code == 201
@@ -256,6 +258,7 @@ def test_a_name_that_another_control_records_elsewhere_is_refused(control: Contr
     assert "far-away" in reason(response)
 
 
+@pytest.mark.long
 def test_a_life_from_start_to_deletion(control: Control) -> None:
     """Each step is told with who asked for it."""
     assert control.start("tuesday", job="j", all=False).json()["job"] == "j"
@@ -320,6 +323,7 @@ def test_a_manifest_from_the_future_is_refused_not_misread(control: Control) -> 
     assert "of version 99" in reason(control.client.get("/v1/sessions/late"))
 
 
+@pytest.mark.long
 def test_a_segment_that_was_changed_is_not_exported(control: Control) -> None:
     control.start("bent")
     folder = control.store.folder("bent")
@@ -402,6 +406,7 @@ def test_exports_leave_a_recording_its_room(control: Control, until: Callable[..
     until(lambda: control.reading.room.held == 0)
 
 
+@pytest.mark.long
 def test_an_export_ends_with_the_service_and_with_its_time(control: Control) -> None:
     recorded(control, "a")
     control.ending.set()
@@ -413,6 +418,7 @@ def test_an_export_ends_with_the_service_and_with_its_time(control: Control) -> 
     assert "more than 600 s" in reason(control.client.get("/v1/sessions/a/export"))
 
 
+@pytest.mark.long
 def test_a_damaged_session_has_no_numbers_and_says_why(control: Control) -> None:
     """A wrong byte, and a segment that is gone."""
     folder = recorded(control, "a")
@@ -427,6 +433,7 @@ def test_a_damaged_session_has_no_numbers_and_says_why(control: Control) -> None
     assert (answer.status_code, "No such file" in reason(answer)) == (409, True)
 
 
+@pytest.mark.long
 def test_sessions_are_read_for_two_at_a_time(control: Control) -> None:
     """Numbers cost as much as a file."""
     recorded(control, "a")
@@ -486,6 +493,7 @@ def test_a_short_token_is_guessed_ten_times_and_no_more(control: Control) -> Non
     assert status(f"Bearer {TOKEN}") == 200
 
 
+@pytest.mark.long
 def test_a_format_that_nobody_knows_is_refused(control: Control) -> None:
     control.start()
     for path in ("export?format=pickle", "plot?format=exe"):
@@ -511,6 +519,7 @@ def suggestion() -> Suggestion:
     return msgspec.structs.replace(wire.decode(topics.SUGGESTION, golden), state="new")
 
 
+@pytest.mark.long
 def test_a_suggestion_is_accepted_by_a_command(control: Control) -> None:
     one = suggestion()
     control.book.update(topics.SUGGESTION, one.id, one, b"", 0.0)
@@ -538,6 +547,7 @@ def test_brokers_that_are_away_are_told(control: Control) -> None:
     assert control.client.post(f"/v1/suggestions/{one.id}/dismiss", headers=MAY).status_code == 503
 
 
+@pytest.mark.long
 def test_what_came_of_a_command_is_told(control: Control) -> None:
     golden = wire.decode(topics.AUDIT, (GOLDEN / "v1" / "AuditEntry.json").read_bytes())
     entry: AuditEntry = msgspec.structs.replace(golden, command_id="abc")
@@ -547,6 +557,7 @@ def test_what_came_of_a_command_is_told(control: Control) -> None:
     assert len(control.client.get("/v1/audit").json()["entries"]) == 1
 
 
+@pytest.mark.long
 def test_thresholds_are_checked_and_told(control: Control) -> None:
     path = "/v1/jobs/resnet/thresholds"
     for values in ({"sigmas": -1.0}, {"other": 1.0}):
@@ -567,6 +578,7 @@ def describe(control: Control, job: str, **about: Any) -> None:
     control.book.update(topics.JOB, "", event, b"", 0.0)
 
 
+@pytest.mark.long
 def test_a_job_of_another_cluster_is_reached_there(control: Control) -> None:
     """Brokers may serve several clusters; a job is where it was described last."""
     describe(control, "resnet", cluster="east")
@@ -577,6 +589,7 @@ def test_a_job_of_another_cluster_is_reached_there(control: Control) -> None:
     assert control.bus.clusters == ["east"]
 
 
+@pytest.mark.long
 def test_a_plan_keeps_the_ranks_and_the_batch(control: Control) -> None:
     path = "/v1/jobs/resnet/plan"
     assert control.client.put(path, json={"shares": [8, 8]}, headers=MAY).status_code == 404
@@ -591,6 +604,7 @@ def test_a_plan_keeps_the_ranks_and_the_batch(control: Control) -> None:
     assert (event.version, event.attempt, event.shares, event.made_by) == (5, 1, [20, 12], "control")
 
 
+@pytest.mark.long
 def test_a_bad_plan_on_the_bus_does_not_keep_a_person_from_proposing(control: Control) -> None:
     """What the ranks follow counts; the proposal is for their run, and of a version that they take."""
     plan = BalancePlan(
@@ -608,6 +622,7 @@ def test_a_bad_plan_on_the_bus_does_not_keep_a_person_from_proposing(control: Co
     assert control.client.put("/v1/jobs/resnet/plan", json={"shares": [20, 12]}, headers=MAY).status_code == 409
 
 
+@pytest.mark.long
 def test_gswarms_routes_start_and_stop(control: Control) -> None:
     client = control.client
     assert client.get("/").status_code == 200
@@ -622,6 +637,7 @@ def test_gswarms_routes_start_and_stop(control: Control) -> None:
     assert {row["name"] for row in client.get("/profiling/sessions").json()["sessions"]} == {name, "second"}
 
 
+@pytest.mark.long
 def test_a_client_that_falls_silent_is_unhealthy(control: Control) -> None:
     for node, ago_s in (("awake", 1.0), ("silent", 31.0)):
         event = host_samples(node, f"collect-{node}", 0)
@@ -638,6 +654,7 @@ def test_a_foreign_name_is_refused(until: Callable[..., None]) -> None:
         assert httpx.get(f"{address}/healthz", headers={"host": "evil.example"}).status_code == 403
 
 
+@pytest.mark.long
 def test_metrics_tell_sessions_by_state(control: Control) -> None:
     control.start("one")
     text = control.client.get("/metrics").text
@@ -659,6 +676,7 @@ def test_the_interface_keeps_its_word(control: Control) -> None:
         assert http.ask(operation, 8, 0) >= 1
 
 
+@pytest.mark.long
 def test_a_capture_of_what_there_is_not_is_refused_with_what_there_is(control: Control) -> None:
     """Of an unknown job, one that has ended, and ranks beyond the last; nothing is asked of anybody."""
 
@@ -682,6 +700,7 @@ def test_a_capture_of_what_there_is_not_is_refused_with_what_there_is(control: C
     assert control.client.post("/v1/jobs/past/captures", json={"ranks": [9]}, headers=MAY).status_code == 202
 
 
+@pytest.mark.long
 def test_while_the_brokers_are_away_the_cause_is_the_answer(control: Control) -> None:
     """Nothing begins that could not go on: no session, no recovery, no capture."""
     control.start("s")
@@ -699,6 +718,7 @@ def test_while_the_brokers_are_away_the_cause_is_the_answer(control: Control) ->
     assert control.store.names() == ["s"]
 
 
+@pytest.mark.long
 def test_a_session_of_what_nobody_reports_is_begun_with_a_warning(control: Control) -> None:
     """It may begin before the job; a job and nodes that report are begun without a word."""
     describe(control, "resnet")
@@ -714,6 +734,7 @@ def test_a_session_of_what_nobody_reports_is_begun_with_a_warning(control: Contr
     assert control.start("e", keep=True).status_code == 422
 
 
+@pytest.mark.long
 def test_a_capture_is_asked_for_and_its_traces_are_handed_out(control: Control) -> None:
     describe(control, "resnet", world_size=8)
     response = control.client.post("/v1/jobs/resnet/captures", json={"ranks": [5, 2, 5], "steps": 3}, headers=MAY)
@@ -745,6 +766,7 @@ def test_a_capture_is_asked_for_and_its_traces_are_handed_out(control: Control) 
     assert len(control.client.get("/v1/captures").json()) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("body", [{}, {"ranks": []}, {"ranks": [-1]}, {"ranks": [2**20]}, {"ranks": [1], "steps": 21}])
 def test_a_capture_that_makes_no_sense_is_refused(control: Control, body: dict[str, Any]) -> None:
     assert control.client.post("/v1/jobs/resnet/captures", json=body, headers=MAY).status_code == 422

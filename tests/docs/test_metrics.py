@@ -4,6 +4,8 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pytest
+
 DOCS = Path(__file__).parent.parent.parent / "docs"
 SPEC = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
 assert SPEC is not None
@@ -32,6 +34,7 @@ def test_every_metric_is_declared_once():
     assert {label for meter in METERS for label in meter.labels} == generate.LABELS.keys()
 
 
+@pytest.mark.long
 def test_no_metric_is_made_elsewhere():
     """Every name that a service's code holds is in a table."""
     root = DOCS.parent

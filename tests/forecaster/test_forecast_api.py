@@ -107,6 +107,7 @@ def test_a_series_that_rests_has_a_chance_of_being_busy(client: httpx.Client) ->
 NAN, INFINITY = float("nan"), float("inf")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [

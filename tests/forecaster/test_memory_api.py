@@ -188,6 +188,7 @@ def test_metrics_tell_lag_gaps_and_restarts(
     } <= told
 
 
+@pytest.mark.long
 def test_a_slow_question_does_not_hold_up_the_probes(
     serving: Callable[..., contextlib.AbstractContextManager[str]],
     waiting_executor: ForecastExecutor,

@@ -43,6 +43,7 @@ def test_every_stored_input_belongs_to_a_target() -> None:
     assert sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file()) < 200_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name, target in TARGETS.items() if target.form != "bytes"])
 def test_changed_values_reach_what_is_behind_the_decoder(name: str) -> None:
     """Of changed real inputs some are read: the changes keep the form, and change something."""

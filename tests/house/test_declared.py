@@ -40,6 +40,7 @@ def targets() -> set[str]:
     return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
 
 
+@pytest.mark.long
 def test_tests_are_no_package() -> None:
     """importlib mode gives every test file one identity; an __init__.py would give it two."""
     assert not list(ROOT.glob("tests/**/__init__.py"))

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parents[2] / "paceline"
 #: Beside ``paceline.training``; each is in the process of everybody who trains, so a new one is named here first.
 ALLOWED = {"paceline", "paceline.identity", "paceline.launchers", "paceline.phases", "paceline.settings"}
@@ -68,6 +70,7 @@ def test_it_imports_the_standard_library_and_the_pytorch_that_is_there() -> None
     assert others - sys.stdlib_module_names == {"torch"}
 
 
+@pytest.mark.long
 def test_the_balancer_needs_the_probe_and_pytorch_beside_itself() -> None:
     """It is in the process of those who balance."""
     ours, others = reached("balance")

@@ -164,6 +164,7 @@ def shown_faults(folder: str) -> dict[str, dict[str, str]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_programs_speak_in_plain_words(folder: str) -> None:
     """In every sentence, help text, message and label."""

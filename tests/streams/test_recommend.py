@@ -100,6 +100,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("status", "content", "said"), ANSWERS.values(), ids=ANSWERS.keys())
 def test_what_is_no_prometheus_is_said_so(status, content, said):
     """Whatever it answers; no more of it is read than there is room for."""

@@ -19,7 +19,7 @@ from ui.figure_frame import as_csv
 from ui.screens import balance as screen
 from ui.theme import DARK
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
 def script(source):

@@ -47,6 +47,7 @@ def test_without_control_the_change_fails_with_the_cause(opened, until, free_por
     assert "paceline control" in door.change(change.number).said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("answer", [None, [], {"command": 7}, {"command": None}, "text"])
 def test_an_answer_of_another_shape_breaks_nothing(answer, opened, until):
     class Odd(Control):

@@ -17,7 +17,7 @@ from ui.moments import as_of
 from ui.screens.forecast import notice_of
 from ui.theme import DARK
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 NOW_S = 1_000_000.0
 FREE = "default/cluster/free_gpus"
 MEMORY = "default/device/gpu-01/GPU-7/fb_used_bytes"

@@ -16,6 +16,8 @@ from tests.ui.kept import DAY_S, HOUR_S, NOW_S, cost, keep
 from ui import history_questions as questions
 from ui.history_link import Sought, midnight
 
+pytestmark = pytest.mark.long
+
 ALL = (questions.findings, questions.jobs, questions.lost_by_day, questions.worst_nodes, questions.causes,
        questions.use, questions.episodes, questions.pace)  # fmt: skip
 MONTH = Sought(past="30d")

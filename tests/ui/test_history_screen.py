@@ -12,7 +12,7 @@ from tests.ui.opened_app import opened, text_of
 from ui.feed import Feed
 from ui.history_door import HistoryDoor
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
 def script(source, door):

@@ -15,7 +15,7 @@ from ui.feed import Feed
 from ui.screens.navigation import PAGES
 from ui.snapshot import Connection
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 MINE = [entry.path for entry in PAGES if entry.path in ("fleet", "job", "rank", "collectives", "health")]
 HOSTILE = "<img src=x onerror=alert(1)>[a](javascript:alert(2))"
 

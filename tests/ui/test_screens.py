@@ -7,7 +7,7 @@ from paceline import events
 from tests.ui.opened_app import opened, text_of
 from ui.feed import Feed
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
 def script(source):

@@ -9,7 +9,7 @@ from ui.control_door import ControlDoor
 from ui.feed import Feed
 from ui.token_gate import TokenGate
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 NOW_S = 1_000_000.0
 TOKEN = "correct horse battery staple"
 

@@ -242,6 +242,7 @@ def test_in_the_background_it_is_ready_shown_and_ended(tmp_path: Path, free_port
     assert list(tmp_path.rglob("up-*")) == []
 
 
+@pytest.mark.long
 def test_what_is_required_is_in_the_demos_environment() -> None:
     """`make demo` installs its own lock and nothing else: what that lacks, no service may ask for at its start."""
     lock = Path(__file__).parents[3] / "deploy" / "requirements" / "demo-stack.lock"

@@ -169,6 +169,7 @@ def test_how_long_a_token_lasts(answer: dict[str, object], lasts_s: float) -> No
     assert tokens.understood(json.dumps(answer).encode())[1] == lasts_s
 
 
+@pytest.mark.long
 def test_an_issuer_that_answers_byte_by_byte_is_given_up(
     issuer: TokenIssuer, settings: TokenSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

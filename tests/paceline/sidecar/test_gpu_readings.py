@@ -168,6 +168,7 @@ def test_a_driver_that_hangs_holds_nobody_up(nvml, tmp_path):
     assert found[0].throttle_reasons is None
 
 
+@pytest.mark.long
 def test_what_nobody_foresaw_does_not_end_the_reading(nvml, until, caplog):
     """It is told, and read again: the GPU of a run of days is not lost for one odd answer."""
     uuid, ask, odd = nvml.gpus[0].uuid, nvml.nvmlDeviceGetUtilizationRates, [RuntimeError("out of the blue")]

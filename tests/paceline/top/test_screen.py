@@ -94,6 +94,7 @@ def test_it_shows_jobs_ranks_findings_and_suggestions_at_80_by_24() -> None:
     drive(two_jobs(), body)
 
 
+@pytest.mark.long
 def test_the_job_under_the_cursor_is_the_one_whose_ranks_are_shown() -> None:
     async def body(pilot: Pilot[None]) -> None:
         app = pilot.app
@@ -171,6 +172,7 @@ def test_a_filter_is_typed_kept_and_dropped() -> None:
     drive(two_jobs(), body)
 
 
+@pytest.mark.long
 def test_paused_nothing_moves_until_it_goes_on() -> None:
     bus = two_jobs()
 
@@ -241,6 +243,7 @@ def test_hostile_names_are_shown_as_text() -> None:
     drive(bus, body)
 
 
+@pytest.mark.long
 def test_an_empty_bus_names_the_command() -> None:
     async def body(pilot: Pilot[None]) -> None:
         shown = " ".join(screen_text(pilot.app).split())  # type: ignore[arg-type]

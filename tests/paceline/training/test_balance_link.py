@@ -229,6 +229,7 @@ def rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rank]:
     made.close()
 
 
+@pytest.mark.long
 def test_it_goes_and_comes_on_the_connection_that_ships_marks(rank: Rank, until: Callable[..., object]) -> None:
     """Both ways, and beside what is told of marks; a successor of the sidecar hears it again."""
     assert isinstance(decode(rank.connection.recv(1 << 20)), Hello)

@@ -136,6 +136,7 @@ def test_what_changes_all_the_time_is_told_a_few_times(new_rank: Callable[[], Ra
     assert len(hellos) == MOST_HELLOS
 
 
+@pytest.mark.long
 def test_the_successor_of_a_sidecar_hears_what_is_known_by_then(new_rank: Callable[[], Rank]) -> None:
     """With the place where its marks go on."""
     rank = new_rank()
@@ -204,6 +205,7 @@ class Store:
         return Word(self.attempt, "rank-0", self.turns).text().encode()
 
 
+@pytest.mark.long
 def test_the_hello_has_the_attempt_that_the_ranks_agree_on(
     new_rank: Callable[..., Rank], monkeypatch: pytest.MonkeyPatch
 ) -> None:

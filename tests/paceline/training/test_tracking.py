@@ -73,6 +73,7 @@ def track(tmp_path: Path) -> Iterator[Callable[..., Tracking]]:
         one._thread.join()
 
 
+@pytest.mark.long
 def test_it_tells_what_is_open_whenever_that_changes(outside: Outside, track: Callable[..., Tracking]) -> None:
     wandb = SimpleNamespace(run=None)
     tracking = track({"wandb": wandb})
@@ -104,6 +105,7 @@ def test_what_it_is_told_joins_the_scripts_next_row(
     assert run.tags == ("theirs", "paceline:straggler")
 
 
+@pytest.mark.long
 def test_a_run_that_cannot_be_logged_to_is_told_once_and_fails_nobody(
     outside: Outside, track: Callable[..., Tracking], until: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,6 +122,7 @@ def test_a_run_that_cannot_be_logged_to_is_told_once_and_fails_nobody(
     assert told == "paceline: nothing more goes to W&B: RuntimeError: the run was finished; training goes on\n"
 
 
+@pytest.mark.long
 def test_a_tracking_process_that_comes_back_is_told_again(outside: Outside, track: Callable[..., Tracking]) -> None:
     track({"wandb": SimpleNamespace(run=Run())})
     for _ in range(2):

@@ -86,6 +86,7 @@ def test_a_training_hour_at_99_percent_gives_none(advised):
     assert advised(hour("llama", "training", 0.99)).said == []
 
 
+@pytest.mark.long
 def test_full_gpus_of_nobody_knows_what_give_none(advised):
     """Only who knows that somebody waits asks for more GPUs."""
     assert advised(hour("what", "inference", 0.99)).said == []

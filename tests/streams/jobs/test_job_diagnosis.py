@@ -330,6 +330,7 @@ def test_later_thresholds_replace_the_earlier_ones(slow, whole):
         assert told(judged([strict, weaker, *slow])) == told(whole)
 
 
+@pytest.mark.long
 def test_thresholds_hold_after_a_restart(slow, whole):
     """They are part of the state; whoever restores it may say otherwise."""
     diagnosis = JobDiagnosis()
@@ -348,6 +349,7 @@ def test_thresholds_keep_the_shared_rows(slow):
     assert rows.messages == (slow[3],)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("when", [0, 4])
 def test_ranks_beyond_the_bound_are_in_no_verdict_of_either_line(slow, collective_batches, when):
     """Of phases and of collectives, from then on; thresholds that change do not lift it."""

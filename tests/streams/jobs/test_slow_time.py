@@ -46,6 +46,7 @@ def excess(finding):
     return own.value - own.peers, sum(value for name, value in parts.items() if name not in OVERLAYS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("until", range(90, 150, 10))
 def test_parts_and_what_was_cleared_are_those_of_the_slow_time(job, until):
     """However long it was slow: no revision explains the difference by what is left of it, or clears its own cause."""
