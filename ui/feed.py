@@ -10,6 +10,7 @@ from typing import Any
 from paceline import events
 from paceline.energy.energy_book import EnergyBook
 from paceline.energy.tariff import Tariff
+from paceline.events.findings import is_of_nodes
 from paceline.sequences import Sequences
 from paceline.topics import (
     BALANCE,
@@ -95,7 +96,7 @@ class Feed:
         self._account(event, at_s)
         self.energy.update(event)
         match event:
-            case events.Finding(first_step=step, nodes=[_, *_]) if step < 0:
+            case events.Finding() if is_of_nodes(event):
                 self.node_findings.upsert(event)
             case (
                 events.StepTimings()

@@ -34,6 +34,19 @@ FindingKind = Literal[
     "network",
     "waiting",
 ]
+#: Verdicts on a job's ranks, even where they count no steps, as those that its logs give.
+OF_A_JOB = frozenset(
+    {
+        "hang",
+        "died",
+        "collective_mismatch",
+        "order_deadlock",
+        "network",
+        "waiting",
+        "configuration_mismatch",
+        "balanced_straggler",
+    }
+)
 FindingState = Literal["suspected", "confirmed", "recovered"]
 #: What a reader must see first; a state of a newer version is one to look at, like a suspicion.
 STATE_ORDER = {"confirmed": 0, "suspected": 1, "recovered": 2}
@@ -171,6 +184,11 @@ class Finding(Event, frozen=True, kw_only=True):
     operation: str | msgspec.UnsetType | None = msgspec.UNSET
     sure: str | msgspec.UnsetType = msgspec.UNSET
     next: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+def is_of_nodes(finding: Finding) -> bool:
+    """Whether ``finding`` is of nodes and outlasts the job that runs there: samples of a node count no steps."""
+    return finding.first_step < 0 and bool(finding.nodes) and finding.kind not in OF_A_JOB
 
 
 def advice_on(finding: Finding) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paceline import events
-from paceline.events.findings import STATE_ORDER
+from paceline.events.findings import STATE_ORDER, is_of_nodes
 from paceline.job_life import JobLife
 
 MOST_JOBS, MOST_RANKS, MOST_FINDINGS, MOST_SUGGESTIONS = 1_000, 4_096, 5_000, 2_000
@@ -116,7 +116,7 @@ class Model:
         found: dict[tuple[str, str], list[events.Finding]] = {key: [] for key in attempts}
         for held in self.findings.values():
             key = held.event.cluster, held.event.job
-            if key in attempts and (held.event.attempt == attempts[key] or held.event.first_step < 0):
+            if key in attempts and (held.event.attempt == attempts[key] or is_of_nodes(held.event)):
                 found[key].append(held.event)
         return found
 

@@ -22,6 +22,7 @@ from paceline.events import (
     RankWindow,
     Suggestion,
 )
+from paceline.events.findings import is_of_nodes
 
 from .forecast_scores import ForecastScores
 from .job_book import JobBook, episodes, left_out_of
@@ -67,7 +68,7 @@ class ReportBuilder:
             case NodeDescribed():
                 if event.node in self.nodes or len(self.nodes) < MOST_NODES:
                     self.nodes[event.node] = event
-            case Finding() if event.first_step < 0 and event.nodes:
+            case Finding() if is_of_nodes(event):
                 self._node_finding(event)
             case Finding():
                 self._of_job(event)

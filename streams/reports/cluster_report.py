@@ -9,6 +9,7 @@ from collections import Counter, OrderedDict
 import msgspec
 
 from paceline.events import DeviceWindow, Event, Finding, Forecast, JobDescribed, JobWindow
+from paceline.events.findings import is_of_nodes
 
 from .cluster_use import DAY_S, ClusterUse, Sums, Use
 from .forecast_scores import ForecastScores
@@ -101,7 +102,7 @@ class ClusterBuilder:
             self._of_job(window)
 
     def _find(self, finding: Finding, time_s: float) -> None:
-        if finding.first_step >= 0 or not finding.nodes:
+        if not is_of_nodes(finding):
             self._of_job(finding)
             return
         first_s = self.node_findings[finding.id][1] if finding.id in self.node_findings else time_s

@@ -18,6 +18,7 @@ from paceline.events import (
     ProbeCost,
     StepTimings,
 )
+from paceline.events.findings import is_of_nodes
 from paceline.settings import MOST_RANKS
 
 from ..collective_batch import CollectiveMessage, collective_batch
@@ -222,7 +223,7 @@ class Summary:
         if not isinstance(event, _COUNTED):
             return
         self.events += 1
-        if isinstance(event, Finding) and event.first_step < 0 and event.nodes:
+        if isinstance(event, Finding) and is_of_nodes(event):
             if event.id in self.node_findings or len(self.node_findings) < MOST_JOBS:
                 self.node_findings[event.id] = event
             return

@@ -311,3 +311,14 @@ def test_what_is_said_of_a_job_after_its_end_counts(played, simulated_job, tell,
     tell(played, [(topics.FINDING, last)])
     assert [(line.lost_s, line.open) for line in snapshot_of(played).jobs] == [(58.2, 0)]
     assert played.view(*key).episodes[0][-1].last_step == 780
+
+
+def test_what_the_logs_of_an_ended_job_say_is_the_jobs(played, simulated_job, tell):
+    """It counts no steps and names the ranks' nodes; it is no finding of a node, which would stay open."""
+    tell(played, simulated_job.described(900.0, ended_s=1000.0, exit_status=1))
+    (key,) = played.jobs
+    (held,) = [episode[-1] for episode in played.view(*key).episodes]
+    verdict = msgspec.structs.replace(held, id="died-1", kind="died", first_step=-1, last_step=-1, nodes=["n"])
+    tell(played, [(topics.FINDING, verdict)])
+    assert verdict in [episode[-1] for episode in played.view(*key).episodes]
+    assert played.node_findings.episodes() == []

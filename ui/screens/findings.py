@@ -4,6 +4,7 @@ import streamlit as st
 
 from paceline import words
 from paceline.events import Finding, advice_on
+from paceline.events.findings import is_of_nodes
 
 from .. import wording
 from ..findings_book import Episode
@@ -81,7 +82,7 @@ def _head(finding: Finding) -> str:
 def _next(finding: Finding) -> str:
     """What to do about it, while it is open; the summary of a node's finding, or of a hang, says so itself."""
     advice = advice_on(finding)
-    if not advice or advice in finding.summary or finding.first_step < 0 or finding.state == "recovered":
+    if not advice or advice in finding.summary or is_of_nodes(finding) or finding.state == "recovered":
         return ""
     return f"<p><b>Next:</b> {safe(advice)}.</p>"
 

@@ -91,3 +91,11 @@ def test_it_is_bounded() -> None:
     assert len(held.findings) == model.MOST_FINDINGS
     assert "open" in held.findings
     assert len(held.suggestions) == model.MOST_SUGGESTIONS
+
+
+@pytest.mark.parametrize(("kind", "shown"), [("device_fault", 1), ("died", 0)])
+def test_of_an_earlier_attempt_only_its_nodes_findings_are_shown(kind: str, shown: int) -> None:
+    """A node's fault outlasts the attempt; a verdict on its ranks does not, though neither counts steps."""
+    held = after(described(attempt=1), finding(kind=kind, attempt=0, first_step=-1, last_step=-1))
+    (found,) = held.findings_of(held.jobs.values()).values()
+    assert len(found) == shown

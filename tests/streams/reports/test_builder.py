@@ -118,6 +118,13 @@ def test_a_step_that_nobody_finished_is_at_the_end(report_of, make_windows):
     assert (job.episodes[0].from_s, job.episodes[0].to_s) == (9.0, 10.0)
 
 
+def test_what_a_jobs_logs_say_is_the_jobs(report_of, make_windows):
+    """They count no steps, and name nodes."""
+    report = report_of(*make_windows(10), finding(kind="died", first_step=-1, last_step=-1))
+    assert [one.finding.kind for one in report.jobs[0].episodes] == ["died"]
+    assert report.node_findings == []
+
+
 def test_one_job_is_told_of_alone_where_it_is_asked_for(report_of, make_windows):
     """Others, their suggestions and the findings of their nodes are left out."""
     other = finding(id="n", first_step=-1, last_step=-1, nodes=["elsewhere"])

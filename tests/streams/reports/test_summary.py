@@ -103,6 +103,15 @@ def test_a_finding_of_a_node_is_of_no_job(finding):
     assert (list(summary.node_findings), summary.jobs, summary.found) == (["a1"], {}, True)
 
 
+@pytest.mark.parametrize("kind", ["died", "network", "configuration_mismatch"])
+def test_a_verdict_on_a_job_that_counts_no_steps_is_the_jobs(finding, kind):
+    """As what its logs say of it: the nodes of the ranks are named."""
+    verdict = msgspec.structs.replace(finding, kind=kind, first_step=-1, last_step=-1, nodes=["n"])
+    summary = told(verdict)
+    assert [job.findings for job in summary.jobs.values()] == [{"a1": verdict}]
+    assert summary.node_findings == {}
+
+
 def test_without_totals_jobs_are_named_alone(make_training):
     """What is not asked for is not worked out."""
     (job,) = told(*make_training(seconds=1), totals=False).jobs.values()
