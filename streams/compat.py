@@ -40,13 +40,16 @@ _SEND: Any = AIOKafkaClient.send
 _SEEK: Any = AIOKafkaConsumer.seek_to_committed
 _COMMIT: Any = AIOKafkaConsumer.commit
 _CONSUMER: Any = AIOKafkaConsumer.__init__
+_ACTIONS: Any = fetcher.Fetcher._get_actions_per_node
 _GETMANY: Any = ThreadDelegateConsumer._getmany
 _WAIT_FIRST: Any = Consumer.wait_first
 _OAUTH: Any = OAuthAuthenticator.step
 _ASK: Any = GroupCoordinator._send_req
 POLL_S = 0.02
-#: How long a broker may keep a fetch that it has nothing for.
-FETCH_WAIT_MS = 100
+#: How long a broker may keep a fetch that it has nothing for, and how long where nothing is in hand.
+FETCH_WAIT_MS, WHOLE_WAIT_MS = 100, 500
+#: What has been in hand for so long, and none of it taken, is not waited for.
+GIVEN_UP_S = 30.0
 #: How long after the first look a member looks again whether its group has lost its leader: longer than another one
 #: takes from its own second look to asking for that name.
 LOOK_AGAIN_S = 1.0
@@ -170,18 +173,37 @@ def seek_whole(topics: Collection[str]) -> None:
 
 
 def fetch_soon() -> None:
-    """From now on a fetch of any consumer of this process is answered within ``FETCH_WAIT_MS``.
+    """From now on a fetch of any consumer of this process is answered within ``FETCH_WAIT_MS``, or at once.
 
     A consumer asks each broker for one thing at a time: while a fetch of partitions that are empty is kept, one that
     has been read up is not asked for. Faust would have brokers keep it for 1.5 s, in which a worker that is behind
-    stands still.
+    stands still. A fetch while nothing is in hand ends with whatever comes, so it is kept for ``WHOLE_WAIT_MS``: a
+    worker that is idle asks its broker less often.
     """
 
     def made(consumer: AIOKafkaConsumer, *topics: str, **options: Any) -> None:
         wait_ms = min(options.pop("fetch_max_wait_ms", FETCH_WAIT_MS), FETCH_WAIT_MS)
         _CONSUMER(consumer, *topics, fetch_max_wait_ms=wait_ms, **options)
 
+    def actions(asking: Any, assignment: Any) -> Any:
+        wait_ms = vars(asking).setdefault("_shortest_wait_ms", asking._fetch_max_wait_ms)
+        asking._fetch_max_wait_ms = wait_ms if _in_hand(asking, assignment) else max(wait_ms, WHOLE_WAIT_MS)
+        return _ACTIONS(asking, assignment)
+
     AIOKafkaConsumer.__init__ = made
+    fetcher.Fetcher._get_actions_per_node = actions  # type: ignore[method-assign, unused-ignore]
+
+
+def _in_hand(asking: Any, assignment: Any) -> bool:
+    """Whether messages have been read that will be taken: some of a changelog never are, once it is restored."""
+    before, now_s = vars(asking).get("_seen_in_hand", {}), asking._loop.time()
+    seen = {}
+    for one in asking._records:
+        position = assignment.state_value(one)._position if one in assignment.tps else None
+        at, since_s = before.get(one, (None, now_s))
+        seen[one] = (position, since_s if at == position else now_s)
+    asking._seen_in_hand = seen
+    return any(now_s - since_s < GIVEN_UP_S for _, since_s in seen.values())
 
 
 def poll_soon() -> None:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from faust.transport.consumer import Consumer, ThreadDelegateConsumer
 from mode import Service
@@ -127,6 +128,39 @@ def test_no_fetch_is_kept_for_long(monkeypatch, asked, waits):
         return consumer._fetch_max_wait_ms
 
     assert asyncio.run(run()) == waits
+
+
+def test_a_fetch_while_nothing_is_in_hand_is_kept_longer(monkeypatch):
+    """Nothing waits for its end then: what comes ends it."""
+    monkeypatch.setattr(AIOKafkaConsumer, "__init__", AIOKafkaConsumer.__init__)  # put back afterwards
+    monkeypatch.setattr(Fetcher, "_get_actions_per_node", Fetcher._get_actions_per_node)
+    monkeypatch.setattr(compat, "_ACTIONS", lambda asking, _: asking._fetch_max_wait_ms)
+    compat.fetch_soon()
+    now_s, taken = 0.0, 0
+    asking = SimpleNamespace(
+        _fetch_max_wait_ms=compat.FETCH_WAIT_MS, _records=[], _loop=SimpleNamespace(time=lambda: now_s)
+    )
+    assigned = SimpleNamespace(tps=["op 3"], state_value=lambda _: SimpleNamespace(_position=taken))
+
+    def waits_ms():
+        return Fetcher._get_actions_per_node(asking, assigned)
+
+    assert waits_ms() == 500
+    asking._records = ["op 3"]
+    assert waits_ms() == 100
+    now_s = 20.0
+    taken = 1
+    assert waits_ms() == 100
+    now_s = 49.0
+    assert waits_ms() == 100  # The worker is busy with them.
+    now_s = 50.0
+    assert waits_ms() == 500  # Nobody is going to take them, as what was read of a changelog.
+    taken = 2
+    assert waits_ms() == 100
+    asking._records = ["another worker's"]
+    assert waits_ms() == 100
+    asking._records = []
+    assert waits_ms() == 500
 
 
 @pytest.mark.parametrize(("left_out", "waits_s"), [(set(), 1.0), ({"op 3"}, compat.POLL_S)])
