@@ -20,7 +20,8 @@ from paceline.utf8 import as_utf8
 
 from ..evidence import Statement
 from . import json_files, kubectl_yaml, pods, recorder_file, stack_file
-from .log_file import LogFile, rank_in_name
+from .file_names import rank_in_name
+from .log_file import LogFile
 
 MOST_FILES = 100_000
 _MOST_JSON = 256 << 20
