@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 #: Characters of a line; what is longer is cut there.
-MOST_LINE = 16384
+MOST_LINE = 1 << 16
 _CONTROL = re.compile(r"(?:\x1b|#033|\^\[)\[[0-?]{0,32}[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)")
 _REPEATED = re.compile(r"\s\[repeated \d{1,9}x across (?:cluster|all nodes)\].{0,200}$")
 _TEXTS = ("log", "message", "MESSAGE", "msg", "line", "text", "textPayload")
@@ -77,17 +77,17 @@ def _record(raw: str) -> str:
         record = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return raw
-    return _text(record, _DEEPEST) or raw
+    return text_of(record) or raw
 
 
-def _text(record: object, depth: int) -> str:
+def text_of(record: object, depth: int = _DEEPEST) -> str:
     """The first text in ``record`` under a usual name; "" where there is none."""
     if not isinstance(record, dict) or depth == 0:
         return ""
     for name in _TEXTS:
         if isinstance(record.get(name), str):
             return str(record[name])
-    return next((text for part in record.values() if (text := _text(part, depth - 1))), "")
+    return next((text for part in record.values() if (text := text_of(part, depth - 1))), "")
 
 
 def unwrapped(text: str) -> Line:

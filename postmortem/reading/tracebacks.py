@@ -16,7 +16,7 @@ from .job_lines import classified, failure
 _MOST_FRAMES = 512
 _MOST_VOICES = 8192
 _FRAME = re.compile(r'\s+File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,200}))?')
-_RAISED = re.compile(r"([A-Za-z_][\w.]{0,200}?)(?:: (.{0,4000}))?$")
+_RAISED = re.compile(r"([A-Za-z_][\w.]{0,200}?)(?:: (.{0,4000}).{0,65536})?$")
 _ORIGINAL = (
     "Original Traceback (most recent call last):",
     "The above exception was the direct cause",
