@@ -1,9 +1,9 @@
 """Lines that a container runtime, a log driver, a shipper or a terminal has cut in two, put together again.
 
 Rule of this file: bounded memory, bytes in and bytes out. A cut is known by its mark (``P`` of a container runtime, a
-record of Docker's without its line's end, ``partial_message`` of Fluent), else by the width at which a file's lines end.
-A line that starts like one of its own is never joined. Behind a joined line come as many empty ones as it had parts
-more than one, so that line numbers stay right, to the last part's.
+record of Docker's without its line's end, ``partial_message`` of Fluentd), else by the width at which lines end. A line
+that starts like one of its own is never joined. Behind a joined line come as many empty ones as it had parts more than
+one, so that the numbers of lines stay right, up to its last part's.
 """
 
 import re
