@@ -15,6 +15,7 @@ import numpy as np
 from paceline.events import LATEST_S, Whole
 
 from .kineto_collectives import BACKEND, CollectiveArgs, is_collective_kernel, is_collective_operator
+from .kineto_lanes import Lanes
 from .kineto_pieces import FAULTS, ODD, Distributed, Event, Head, pieces
 from .notes import Notes, SourceError
 from .op_rows import Floats, Ints
@@ -119,6 +120,11 @@ def read_events(stream: IO[bytes], name: str, notes: Notes) -> Events:
             collected.add(head)
         if not collected.seen:
             raise SourceError(f"{name}: no PyTorch profiler trace: no events in it")
+        if collected.other:
+            raise SourceError(
+                f"{name}: no PyTorch profiler trace: {collected.other:,} spans without a category (cat), as "
+                "other tools write them, and neither operators nor kernels among them; prof.export_chrome_trace writes a trace"
+            )
     except FAULTS as error:
         raise SourceError(f"{name}: no PyTorch profiler trace: {str(error)[:150]}") from error
     return collected.events(notes)
@@ -144,7 +150,13 @@ class _Collected:
         self._device_told: dict[int, CollectiveArgs] = {}
         self._host_told: dict[int, CollectiveArgs] = {}
         self._links = array("d")
+        self._lanes = Lanes()
         self._negative = self._odd = 0
+
+    @property
+    def other(self) -> int:
+        """How many spans had no category, where that is all there was."""
+        return 0 if self._device[0] or self._host[0] else self._lanes.unknown
 
     def add(self, head: Head) -> None:
         """One piece."""
@@ -158,11 +170,8 @@ class _Collected:
             if event is ODD:
                 self._odd += 1
             elif event.ph == "X":
-                if (wanted := self._tables.get(event.cat, self)) is self:
-                    wanted = self._tables[event.cat] = _wanted(event.cat)
-                if event.dur < 0:
-                    self._negative += 1
-                elif wanted is _HOST:
+                wanted = self._table_of(event)
+                if wanted is _HOST:
                     host.append(event)
                 elif wanted is _DEVICE:
                     device.append(event)
@@ -170,6 +179,8 @@ class _Collected:
                     launches.append(event)
             elif event.ph == "s" and event.cat == "fwdbwd":
                 self._links.append(event.ts)
+            elif event.ph == "M":
+                self._lanes.add(event)
         self._add_device(device)
         self._add_host(host)
         links = _linked(launches)
@@ -181,6 +192,15 @@ class _Collected:
             [_number(link.correlation) for link in links],
             [_call(event.name) for event in launches],
         )
+
+    def _table_of(self, event: Event) -> object:
+        """Which of the tables has this span; None for none."""
+        if not event.cat:
+            self._lanes.categorise(event)
+        if (wanted := self._tables.get(event.cat, self)) is self:
+            wanted = self._tables[event.cat] = _wanted(event.cat)
+        self._negative += event.dur < 0
+        return None if event.dur < 0 else wanted
 
     def _add_device(self, events: list[Event]) -> None:
         first = len(self._device[0])
@@ -235,6 +255,7 @@ class _Collected:
         """All of it, in order."""
         base_s = self.base_ns / 1e9
         notes.drop("operators of negative length", self._negative)
+        notes.drop("spans without a category that are neither operators nor kernels", self._lanes.unknown)
         notes.drop("events of another form than events have", self._odd)
         tables = []
         for columns, told in ((self._device, self._device_told), (self._host, self._host_told)):
