@@ -33,6 +33,8 @@ _HOST = {"cpu_op": False, "operator": False, "user_annotation": True}
 TELLS_COLLECTIVE = re.compile(rf"record_param_comms|{BACKEND}|c10d::")
 #: A call that puts one kernel on the device; a graph's puts many, or none; a host function is no kernel.
 _KERNEL_CALL = re.compile(r"launch(?!hostfunc)", re.IGNORECASE)
+#: A process that is a device: ``GPU 1``, ``device:1``.
+_DEVICE_NAME = re.compile(r"(?:/?device:)?(?:GPU|HIP|CUDA|NPU|XPU|device)[ :#]{0,3}(\d{1,6})", re.IGNORECASE)
 _CAPTURE = re.compile(r"stream_?(begin|end)_?capture", re.IGNORECASE)
 
 
@@ -123,7 +125,8 @@ def read_events(stream: IO[bytes], name: str, notes: Notes) -> Events:
         if collected.other:
             raise SourceError(
                 f"{name}: no PyTorch profiler trace: {collected.other:,} spans without a category (cat), as "
-                "other tools write them, and neither operators nor kernels among them; prof.export_chrome_trace writes a trace"
+                "other tools write them, and neither operators nor kernels among them; prof.export_chrome_trace writes "
+                "a trace"
             )
     except FAULTS as error:
         raise SourceError(f"{name}: no PyTorch profiler trace: {str(error)[:150]}") from error
@@ -140,6 +143,7 @@ class _Collected:
         self.host_name = ""
         self._names: dict[str, int] = {}
         self._threads: dict[str, int] = {}
+        self._processes: dict[str, int] = {}
         self._kernels: dict[str, bool] = {}
         self._operators: dict[str, bool] = {}
         self._tables: dict[str, object] = {}
@@ -218,7 +222,7 @@ class _Collected:
             [_number(link.older if link.external is None else link.external) for link in links],
             [_whole(link.device) for link in links],
         )
-        self._pids.extend(_whole(event.pid) for event in events)
+        self._pids.extend(self._process(event.pid) for event in events)
 
     def _add_host(self, events: list[Event]) -> None:
         first = len(self._host[0])
@@ -242,6 +246,12 @@ class _Collected:
         if (answer := known.get(name)) is None:
             answer = known[name] = what(name)
         return answer
+
+    def _process(self, pid: Any) -> int:
+        """A number for the process: its own, the one in ``GPU 1``, or one that no other name has."""
+        named = _DEVICE_NAME.fullmatch(pid) if isinstance(pid, str) else None
+        number = int(named[1]) if named else _whole(pid)
+        return number if number >= 0 else 1_000_000 + self._processes.setdefault(str(pid), len(self._processes))
 
     def _thread(self, tid: Any) -> int:
         return self._threads.setdefault(str(tid), len(self._threads))
@@ -321,12 +331,21 @@ def _whole(value: Any) -> int:
 
 
 def _devices(told: Ints, pids: Ints) -> Ints:
-    """The device of each row: as its arguments tell, else as the commonest of the others; where none does, its pid."""
-    known = told[told >= 0]
-    if not known.size:
-        return pids
-    numbers, count = np.unique(known, return_counts=True)
-    return np.where(told >= 0, told, numbers[count.argmax()])
+    """The device of each row: as its arguments tell, else as the commonest of its process, else of all. Where none
+    tells any, or those that do have the number of their process, it is the process."""
+    if (told[told >= 0] == pids[told >= 0]).all():
+        return np.where(told >= 0, told, pids)
+    made = np.where(told >= 0, told, _commonest(told))
+    for pid in np.unique(pids[told < 0]).tolist():
+        rows = pids == pid
+        if (told[rows] >= 0).any():
+            made[rows & (told < 0)] = _commonest(told[rows])
+    return made
+
+
+def _commonest(told: Ints) -> int:
+    numbers, count = np.unique(told[told >= 0], return_counts=True)
+    return int(numbers[count.argmax()])
 
 
 def _call(name: str) -> int:

@@ -68,6 +68,8 @@ class Lanes:
     def _by_lane(self, event: Event) -> str:
         process = self._names.get((str(event.pid), ""), str(event.pid))
         thread = self._names.get((str(event.pid), str(event.tid)), "")
+        if process == "CUDA functions":
+            event.pid = event.tid  # There a device's number is its thread's.
         if (device := _XLA_DEVICE.match(process)) is None:
             return _FIRST.get(process, "")
         if thread == "Steps" and event.name.isdigit() and len(event.name) < 18:

@@ -182,3 +182,60 @@ def test_a_table_of_ops_that_has_such_columns_and_a_step_is_read(imported, tmp_p
     rows = "".join(f"0,{step},forward,{step * 10},5\n0,{step},backward,{step * 10 + 5},5\n" for step in range(5))
     (tmp_path / "ops.csv").write_text(f"rank,step,name,start,duration\n{rows}")
     assert imported("timeline", tmp_path / "ops.csv")[0] == 0
+
+
+def two_devices():
+    """Device 1 waits 5 ms of each step while device 0 computes."""
+    events = []
+    for step in range(1, 7):
+        begin = step * 10_000
+        events.append({**span(f"ProfilerStep#{step}", begin, 9900, 1, 1), "cat": "user_annotation"})
+        for name, start, length, device in (("gemm", 100, 8000, 0), ("gemm", 150, 2000, 1), (NCCL, 2150, 5000, 1)):
+            number = len(events)
+            call = span("cudaLaunchKernel", begin + 60 + device, 1, 1, 1, correlation=number)
+            events.append({**call, "cat": "cuda_runtime"})
+            args = {"correlation": number, "device": device, "stream": 7}
+            events.append({**span(name, begin + start, length, device, 7, **args), "cat": "kernel"})
+    return events
+
+
+def only_collectives_say_it(event):
+    if event["name"] == "gemm":
+        del event["args"]["device"]
+
+
+def its_process_is_named(name):
+    def change(event):
+        event["pid"] = name.format(event["args"].pop("device"))
+
+    return change
+
+
+DEVICES = {
+    "as a text": lambda event: event["args"].update(device=str(event["args"]["device"])),
+    "by its process": lambda event: event["args"].pop("device"),
+    "by some kernels": only_collectives_say_it,
+    "by GPU 1": its_process_is_named("GPU {}"),
+    "by device:GPU:1": its_process_is_named("/device:GPU:{}"),
+    "by a name without a number": lambda event: event.update(pid="ab"[event["args"].pop("device")]),
+}
+
+
+@pytest.mark.parametrize("how", DEVICES)
+def test_two_devices_of_one_process_keep_apart_however_they_are_told(imported, tmp_path, how):
+    events = two_devices()
+    for event in events:
+        if event["cat"] == "kernel":
+            DEVICES[how](event)
+    _, _, found = imported("kineto", save(tmp_path / "rank0.json", events))
+    assert [round(one.compute_s, 3) for one in found] == [0.048, 0.012]
+    assert [round(one.exposed_communication_s, 3) for one in found] == [0, 0.03]
+
+
+def test_two_devices_of_pytorchs_first_profiler_keep_apart(imported, tmp_path):
+    events = []
+    for step in range(6):
+        events.append(span("gemm", step * 10_000 + 100, 8000, "CUDA functions", 0))
+        events.append(span(NCCL, step * 10_000 + 150, 6000, "CUDA functions", 1))
+    _, _, found = imported("kineto", save(tmp_path / "rank0.json", events))
+    assert [round(one.exposed_communication_s, 3) for one in found] == [0, 0.036]
