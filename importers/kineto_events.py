@@ -15,6 +15,7 @@ import numpy as np
 from paceline.events import LATEST_S, Whole
 
 from .kineto_collectives import BACKEND, CollectiveArgs, is_collective_kernel, is_collective_operator
+from .kineto_lanes import Lanes
 from .kineto_pieces import FAULTS, ODD, Distributed, Event, Head, pieces
 from .notes import Notes, SourceError
 from .op_rows import Floats, Ints
@@ -32,6 +33,8 @@ _HOST = {"cpu_op": False, "operator": False, "user_annotation": True}
 TELLS_COLLECTIVE = re.compile(rf"record_param_comms|{BACKEND}|c10d::")
 #: A call that puts one kernel on the device; a graph's puts many, or none; a host function is no kernel.
 _KERNEL_CALL = re.compile(r"launch(?!hostfunc)", re.IGNORECASE)
+#: A process that is a device: ``GPU 1``, ``device:1``.
+_DEVICE_NAME = re.compile(r"(?:/?device:)?(?:GPU|HIP|CUDA|NPU|XPU|device)[ :#]{0,3}(\d{1,6})", re.IGNORECASE)
 _CAPTURE = re.compile(r"stream_?(begin|end)_?capture", re.IGNORECASE)
 
 
@@ -119,6 +122,12 @@ def read_events(stream: IO[bytes], name: str, notes: Notes) -> Events:
             collected.add(head)
         if not collected.seen:
             raise SourceError(f"{name}: no PyTorch profiler trace: no events in it")
+        if collected.other:
+            raise SourceError(
+                f"{name}: no PyTorch profiler trace: {collected.other:,} spans without a category (cat), as "
+                "other tools write them, and neither operators nor kernels among them; prof.export_chrome_trace writes "
+                "a trace"
+            )
     except FAULTS as error:
         raise SourceError(f"{name}: no PyTorch profiler trace: {str(error)[:150]}") from error
     return collected.events(notes)
@@ -134,6 +143,7 @@ class _Collected:
         self.host_name = ""
         self._names: dict[str, int] = {}
         self._threads: dict[str, int] = {}
+        self._processes: dict[str, int] = {}
         self._kernels: dict[str, bool] = {}
         self._operators: dict[str, bool] = {}
         self._tables: dict[str, object] = {}
@@ -144,7 +154,13 @@ class _Collected:
         self._device_told: dict[int, CollectiveArgs] = {}
         self._host_told: dict[int, CollectiveArgs] = {}
         self._links = array("d")
+        self._lanes = Lanes()
         self._negative = self._odd = 0
+
+    @property
+    def other(self) -> int:
+        """How many spans had no category, where that is all there was."""
+        return 0 if self._device[0] or self._host[0] else self._lanes.unknown
 
     def add(self, head: Head) -> None:
         """One piece."""
@@ -158,11 +174,8 @@ class _Collected:
             if event is ODD:
                 self._odd += 1
             elif event.ph == "X":
-                if (wanted := self._tables.get(event.cat, self)) is self:
-                    wanted = self._tables[event.cat] = _wanted(event.cat)
-                if event.dur < 0:
-                    self._negative += 1
-                elif wanted is _HOST:
+                wanted = self._table_of(event)
+                if wanted is _HOST:
                     host.append(event)
                 elif wanted is _DEVICE:
                     device.append(event)
@@ -170,6 +183,8 @@ class _Collected:
                     launches.append(event)
             elif event.ph == "s" and event.cat == "fwdbwd":
                 self._links.append(event.ts)
+            elif event.ph == "M":
+                self._lanes.add(event)
         self._add_device(device)
         self._add_host(host)
         links = _linked(launches)
@@ -181,6 +196,15 @@ class _Collected:
             [_number(link.correlation) for link in links],
             [_call(event.name) for event in launches],
         )
+
+    def _table_of(self, event: Event) -> object:
+        """Which of the tables has this span; None for none."""
+        if not event.cat:
+            self._lanes.categorise(event)
+        if (wanted := self._tables.get(event.cat, self)) is self:
+            wanted = self._tables[event.cat] = _wanted(event.cat)
+        self._negative += event.dur < 0
+        return None if event.dur < 0 else wanted
 
     def _add_device(self, events: list[Event]) -> None:
         first = len(self._device[0])
@@ -198,7 +222,7 @@ class _Collected:
             [_number(link.older if link.external is None else link.external) for link in links],
             [_whole(link.device) for link in links],
         )
-        self._pids.extend(_whole(event.pid) for event in events)
+        self._pids.extend(self._process(event.pid) for event in events)
 
     def _add_host(self, events: list[Event]) -> None:
         first = len(self._host[0])
@@ -223,6 +247,12 @@ class _Collected:
             answer = known[name] = what(name)
         return answer
 
+    def _process(self, pid: Any) -> int:
+        """A number for the process: its own, the one in ``GPU 1``, or one that no other name has."""
+        named = _DEVICE_NAME.fullmatch(pid) if isinstance(pid, str) else None
+        number = int(named[1]) if named else _whole(pid)
+        return number if number >= 0 else 1_000_000 + self._processes.setdefault(str(pid), len(self._processes))
+
     def _thread(self, tid: Any) -> int:
         return self._threads.setdefault(str(tid), len(self._threads))
 
@@ -235,6 +265,7 @@ class _Collected:
         """All of it, in order."""
         base_s = self.base_ns / 1e9
         notes.drop("operators of negative length", self._negative)
+        notes.drop("spans without a category that are neither operators nor kernels", self._lanes.unknown)
         notes.drop("events of another form than events have", self._odd)
         tables = []
         for columns, told in ((self._device, self._device_told), (self._host, self._host_told)):
@@ -300,12 +331,21 @@ def _whole(value: Any) -> int:
 
 
 def _devices(told: Ints, pids: Ints) -> Ints:
-    """The device of each row: as its arguments tell, else as the commonest of the others; where none does, its pid."""
-    known = told[told >= 0]
-    if not known.size:
-        return pids
-    numbers, count = np.unique(known, return_counts=True)
-    return np.where(told >= 0, told, numbers[count.argmax()])
+    """The device of each row: as its arguments tell, else as the commonest of its process, else of all. Where none
+    tells any, or those that do have the number of their process, it is the process."""
+    if (told[told >= 0] == pids[told >= 0]).all():
+        return np.where(told >= 0, told, pids)
+    made = np.where(told >= 0, told, _commonest(told))
+    for pid in np.unique(pids[told < 0]).tolist():
+        rows = pids == pid
+        if (told[rows] >= 0).any():
+            made[rows & (told < 0)] = _commonest(told[rows])
+    return made
+
+
+def _commonest(told: Ints) -> int:
+    numbers, count = np.unique(told[told >= 0], return_counts=True)
+    return int(numbers[count.argmax()])
 
 
 def _call(name: str) -> int:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from paceline.events import LATEST_S, OP_INDEX
 
+from . import nsight_tables
 from .aliases import COLUMNS, find_columns, op_of
 from .exposed_communication import phases
 from .notes import Notes, SourceError
@@ -90,6 +91,8 @@ class OpTimeline:
         """
         there = columns_of(stream, kind)
         stream.seek(0)
+        if said := nsight_tables.refusal(there):
+            raise SourceError(f"{name}: {said}")
         columns = find_columns(there, self.options.columns)
         self._check(columns, there, name)
         used = list(dict.fromkeys(columns.values()))

@@ -21,7 +21,7 @@ from paceline.settings import JOB, LAYERS, NODE, TOTAL_STEPS, SettingError
 #: Environment variable with the job id `paceline run` made up, used only where nothing else names the job.
 FALLBACK_JOB_VARIABLE = "PACELINE_JOB_FALLBACK"
 #: The number that Ray gives a job; and that of none, in the environment of a worker that it has started in advance.
-RAY_JOB, _NO_RAY_JOB = "RAY_JOB_ID", "ffffffff"
+RAY_JOB, NO_RAY_JOB = "RAY_JOB_ID", "ffffffff"
 #: Longest job, node or label text that travels.
 LONGEST = 200
 
@@ -172,7 +172,7 @@ def _ray_job(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Ray's number of the job, before the made-up name; neither for a worker that waits for a job: it may get any."""
     number = environ.get(RAY_JOB, "").strip()
     made = environ.get(FALLBACK_JOB_VARIABLE, "")
-    return () if number == _NO_RAY_JOB else (_prefixed("ray", number), made)
+    return () if number == NO_RAY_JOB else (_prefixed("ray", number), made)
 
 
 def _prefixed(kind: str, name: str) -> str:

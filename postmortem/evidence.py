@@ -74,6 +74,8 @@ class Failure(Said, frozen=True, kw_only=True):
     device: str = ""
     #: The local rank whose file it is in, where that is all that is known of the speaker.
     of_local: int | None = None
+    #: The process that it is of, where that and the node are all that is known of the speaker.
+    of_pid: int | None = None
 
 
 class Exit(Said, frozen=True, kw_only=True):
@@ -181,6 +183,8 @@ class Placed(Said, frozen=True, kw_only=True):
     local_rank: int | None = None
     addresses: tuple[str, ...] = ()
     world: int | None = None
+    #: The folder of its output, as its agent names it.
+    folder: str = ""
 
 
 class Present(Said, frozen=True, kw_only=True):

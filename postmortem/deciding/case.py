@@ -61,13 +61,22 @@ class Case:
         return [said for said in self.all if isinstance(said, kind)]
 
     def _owned(self, said: Failure) -> Failure:
-        """A failure in a local rank's file, with its rank if a folder of the path is a node whose ranks are known."""
-        if said.rank is not None or said.of_local is None:
+        """A failure with the rank of its process, or of the folder that its file lies in, where that is known."""
+        if said.rank is not None:
             return said
-        folders = set(said.source.file.split("/"))
-        owners = {one.rank for one in self.placed if one.local_rank == said.of_local and one.node in folders}
-        rank = owners.pop() if len(owners) == 1 else None
+        if said.of_local is None:
+            rank = self.rank_of_pid(said.of_pid, said.node)
+        else:
+            rank = self._rank_of_file(said.source.file, said.of_local)
         return said if rank is None else msgspec.structs.replace(said, rank=rank)
+
+    def _rank_of_file(self, file: str, local: int) -> int | None:
+        """By the agent's table, which names the folder; else by a folder that is a node whose ranks are known."""
+        folders = file.split("/")[:-1]
+        # The run's own folder, the attempt and the local rank: those above may have been moved.
+        named = {one.rank for one in self.placed if one.folder and one.folder.split("/")[-3:] == folders[-3:]}
+        owners = named or {one.rank for one in self.placed if one.local_rank == local and one.node in folders}
+        return owners.pop() if len(owners) == 1 else None
 
     @cached_property
     def ranks(self) -> set[int]:
@@ -108,6 +117,8 @@ class Case:
     def _same_node(self, one: str, other: str) -> bool:
         if not one or not other or {one, other} & {"localhost", "127.0.0.1"}:
             return True
+        if one.replace(".", "").isdigit() or other.replace(".", "").isdigit():  # Of an address every part counts.
+            return one == other
         return one.partition(".")[0] == other.partition(".")[0]
 
     def rank_of_device(self, pci: str, node: str) -> int | None:

@@ -20,7 +20,7 @@ _SIGNALS = {
 
 def verdict(case: Case) -> Verdict | None:
     """By exit codes, then by names."""
-    return _signalled(case) or _left_early(case) or _named(case) or _aborted(case)
+    return _signalled(case) or _left_early(case) or _named(case) or _lost_actor(case) or _aborted(case)
 
 
 def _victims(case: Case, ranks: set[int]) -> tuple[int, ...]:
@@ -117,6 +117,29 @@ def _named(case: Case) -> Verdict | None:
 
 def _code(ended: Exit) -> str:
     return f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
+
+
+def _lost_actor(case: Case) -> Verdict | None:
+    """The one process of Ray's that is gone. One that waited in vain before was ended by its own watchdog."""
+    gone = {(one.node, one.of_pid): one for one in case.failures if one.name == "actor_died"}
+    if len(gone) != 1:
+        return None
+    (one,) = gone.values()
+    waited = {said.rank for said in (*case.timeouts, *case.failures) if said is not one and said.rank is not None}
+    if one.rank in waited or (one.rank is None and (case.timeouts or waited)):
+        return None
+    process = f"pid {one.of_pid} on {one.node}"
+    whose = f"rank {one.rank} ({process})" if one.rank is not None else f"a worker of Ray ({process})"
+    unknown = "" if one.rank is not None else ", and no file says which rank that is"
+    return Verdict(
+        kind="died",
+        cause=f"the process of {whose} is gone; Ray does not know how it ended{unknown}",
+        ranks=() if one.rank is None else (one.rank,),
+        victims=_victims(case, {one.rank} if one.rank is not None else set()),
+        sure="likely" if one.rank is not None else "unsure",
+        next=f"the kernel's log of {one.node} (dmesg -T | tail -50), and the file *{one.of_pid}.err among Ray's logs",
+        grounds=grounds(one),
+    )
 
 
 def _aborted(case: Case) -> Verdict | None:

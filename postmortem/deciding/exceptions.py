@@ -7,6 +7,8 @@ ranks differ, the one that others name comes first; else both are named, and not
 import re
 from collections import defaultdict
 
+import msgspec
+
 from ..evidence import Failure
 from ..places import innermost
 from .case import Case, grounds
@@ -147,10 +149,16 @@ def _unowned(case: Case) -> Verdict | None:
         return None
     one = own[0]
     place = _place(case, one)
+    if (rank := _only_exit(case, own)) is not None:
+        made = _died(case, {rank: one}, {rank}, "likely")
+        return msgspec.structs.replace(made, cause=f"{made.cause}; the launcher saw no other rank exit by itself")
     whose = "the log does not say whose it is"
     if one.of_local is not None:
         node = f" of {one.node}" if one.node else " of its node"
         whose = f"it is of local rank {one.of_local}{node}, and no file says which rank that is"
+    elif one.of_pid is not None:
+        node = f" on {one.node}" if one.node else ""
+        whose = f"it is of pid {one.of_pid}{node}, and no file says which rank that is"
     return Verdict(
         kind="died",
         cause=f"{_what(one)}{f' at {place}' if place else ''}; {whose}",
@@ -160,3 +168,14 @@ def _unowned(case: Case) -> Verdict | None:
         next="logs with the rank in each line: torchrun --tee 3, srun --label, or PyTorch 2.2 and newer",
         grounds=grounds(one),
     )
+
+
+def _only_exit(case: Case, own: list[Failure]) -> int | None:
+    """The one rank that exited by itself, if the log's one exception must be its own.
+
+    Among several exceptions, those of victims included, any may be that rank's.
+    """
+    raised = [one for one in case.failures if one.rank is None and (one.frames or one.type)]
+    exited = {rank for rank, one in case.exit_of.items() if one.code > 0}
+    unknown = len(own) == 1 and len(raised) <= 1 and own[0].of_local is None and own[0].of_pid is None
+    return exited.pop() if unknown and len(exited) == 1 else None

@@ -21,6 +21,7 @@ class AgentTable:
         self.open = False
         self._root = False
         self._fields: dict[str, str] = {}
+        self._last: Exit | None = None
 
     def line(self, text: str, source: Source) -> Iterator[Statement]:
         """Take a line; a row is complete with its exit code."""
@@ -36,13 +37,16 @@ class AgentTable:
             if found[1] == "exitcode":
                 yield from self._row(source)
                 self._fields = {}
+            elif found[1] == "error_file" and self._last is not None:
+                yield from self._folder(self._last, found[2].strip(), source)
 
     def _row(self, source: Source) -> Iterator[Statement]:
+        self._last = None
         rank, exit_code = _RANK.match(self._fields.get("rank", "")), _EXIT.match(self._fields["exitcode"])
         if not rank or not exit_code:
             return
         node, pid, local = self._fields.get("host", ""), int(exit_code[2]), int(rank[2])
-        yield Exit(
+        self._last = Exit(
             rank=int(rank[1]),
             node=node,
             source=source,
@@ -51,4 +55,11 @@ class AgentTable:
             local_rank=local,
             first=self._root,
         )
+        yield self._last
         yield Placed(rank=int(rank[1]), node=node, source=source, pid=pid, local_rank=local)
+
+    def _folder(self, row: Exit, file: str, source: Source) -> Iterator[Statement]:
+        """Where the rank's output lies: ``/tmp/torchelastic_x/none_y/attempt_0/1/error.json``."""
+        folder, _, name = file.rpartition("/")
+        if name == "error.json":
+            yield Placed(rank=row.rank, node=row.node, source=source, local_rank=row.local_rank, folder=folder)

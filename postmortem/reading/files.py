@@ -7,6 +7,7 @@ read is told and left out; one that is nothing of ours is told, too, and scripts
 import errno
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +20,16 @@ from paceline.unpacking import unpacked
 from paceline.utf8 import as_utf8
 
 from ..evidence import Statement
-from . import json_files, kubectl_yaml, pods, recorder_file, stack_file
-from .log_file import LogFile, rank_in_name
+from . import json_files, kubectl_yaml, log_events, pods, recorder_file, stack_file
+from .cut_lines import Joined
+from .file_names import rank_in_name
+from .log_file import LogFile
 
 MOST_FILES = 100_000
 _MOST_JSON = 256 << 20
 _HEAD = 1 << 16
+#: A JSON object, or a list of them; what Python prints of a dict is none.
+_JSON = re.compile(rb"\s*(?:\[\s*)?\{\s*[\"}]")
 #: Documents and programs: words of theirs are no evidence.
 _PASSED_OVER = (
     ".py",
@@ -121,8 +126,12 @@ def _read(raw: IO[bytes], plain: str, turn: int) -> list[Statement] | None:
         return recorder_file.statements(flight_recorder.unpickled(data), plain, flight_recorder.rank_in_name(plain))
     if b"\x00" in head[:4096]:
         return None
-    if head.lstrip()[:1] == b"{" and (said := _json(head, stream, plain, turn)) is not None:
-        return said
+    if _JSON.match(head):
+        by_line = _decoded(head.split(b"\n", 1)[0]) is not None and b"\n" in head.strip()
+        head += b"" if by_line else stream.read(_MOST_JSON)
+        said = _lines(head, stream, plain, turn) if by_line else _document(head, plain, turn)
+        if said is not None or (not by_line and _decoded(head) is not None):
+            return said
     if stack_file.looks_like(head):
         text = (head + stream.read(64 << 20)).decode("utf-8", "replace")
         return stack_file.statements(text, plain, rank_in_name(plain))
@@ -133,12 +142,10 @@ def _read(raw: IO[bytes], plain: str, turn: int) -> list[Statement] | None:
         return [said for one in kubectl_yaml.documents(text) for said in pods.of_json(one, plain) or ()]
     if plain.lower().endswith((".yaml", ".yml")):
         return None
-    if head.lstrip()[:1] == b"{" and _is_one_document(head):
-        return None
-    return LogFile(plain).read(_Joined(head, stream))
+    return LogFile(plain).read(Joined(_Whole(head, stream), head))
 
 
-class _Joined:
+class _Whole:
     """What was read already, then the rest."""
 
     def __init__(self, head: bytes, stream: IO[bytes]) -> None:
@@ -152,28 +159,6 @@ class _Joined:
         return self._stream.read(size)
 
 
-def _is_one_document(head: bytes) -> bool:
-    """Whether a file that begins with a brace is one JSON document rather than a log of records."""
-    try:
-        msgspec.json.decode(head.split(b"\n", 1)[0])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return True
-    return b"\n" not in head.strip()
-
-
-def _json(head: bytes, stream: IO[bytes], name: str, turn: int) -> list[Statement] | None:
-    """What a JSON file says; None where it is none, or none of ours."""
-    rest = b""
-    first = head.split(b"\n", 1)[0]
-    rows = _rows(first, name, turn)
-    if rows is not None and b"\n" in head.strip():
-        return _lines(head + stream.read(_MOST_JSON), name, turn)
-    if rows is None and _decoded(first) is not None and b"\n" in head.strip():
-        return None
-    rest = stream.read(_MOST_JSON) if len(head) == _HEAD else b""
-    return _rows(head + rest, name, turn)
-
-
 def _rows(data: bytes, name: str, turn: int) -> list[Statement] | None:
     decoded = _decoded(data)
     if isinstance(decoded, dict) and isinstance(decoded.get("version"), str):
@@ -184,9 +169,21 @@ def _rows(data: bytes, name: str, turn: int) -> list[Statement] | None:
     return json_files.statements(decoded, name, turn, rank_in_name(name))
 
 
-def _lines(data: bytes, name: str, turn: int) -> list[Statement]:
-    """JSON Lines: each row by itself; half a row at the end is left out."""
-    return [said for line in data.split(b"\n")[:1_000_000] if line.strip() for said in _rows(line, name, turn) or ()]
+def _document(data: bytes, name: str, turn: int) -> list[Statement] | None:
+    """What one JSON document says, or the log events in it; None where it is none, or none of ours."""
+    said = _rows(data, name, turn)
+    if said is not None:
+        return said
+    events = "\n".join(log_events.texts(_decoded(data))).encode("utf-8", "replace")
+    return LogFile(name).read(io.BytesIO(events)) if events else None
+
+
+def _lines(head: bytes, stream: IO[bytes], name: str, turn: int) -> list[Statement] | None:
+    """JSON Lines: each row by itself; half a row at the end is left out. None where the first is none of ours."""
+    if _rows(head.split(b"\n", 1)[0], name, turn) is None:
+        return None
+    rows = (head + stream.read(_MOST_JSON)).split(b"\n")[:1_000_000]
+    return [said for line in rows if line.strip() for said in _rows(line, name, turn) or ()]
 
 
 def _decoded(data: bytes) -> object:

@@ -172,6 +172,15 @@ ROWS: tuple[Row, ...] = (
         "DefaultCPUAllocator",
         r"DefaultCPUAllocator: (?:can't allocate|not enough) memory: you tried to allocate (?P<text>\d{1,20} bytes)",
     ),
+    # Ray's memory monitor: the sentence above it is no more than a title.
+    _row("teardown", "teardown", "killed due to the node running low on memory", r"Task was killed due to the node"),
+    _row(
+        "memory_host",
+        "own",
+        "Memory on the node (IP",
+        r"Memory on the node \(IP: (?P<node>[0-9A-Fa-f.:]{2,45}), ID: \w{1,80}\) where the (?:task|lease) "
+        r"\(.{1,400}?pid=(?P<of>\d{1,10}), memory used=(?P<text>[\d.]{1,20} ?\w{1,3})",
+    ),
     _row(
         "memory_shared",
         "own",
@@ -224,11 +233,6 @@ _FAILED = re.compile(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,5}) \(
 _SRUN = re.compile(
     r"srun: error: ([A-Za-z0-9.-]{1,255}): tasks? ([\d,-]{1,400}): "
     r"(Exited with exit code (\d{1,4})|Killed|Segmentation fault|Aborted|Terminated|Bus error|Out Of Memory)"
-)
-#: Open MPI's launcher names the first process that it saw end by a signal.
-_MPIRUN = re.compile(
-    r"noticed that process rank (\d{1,7}) with PID (\d{1,10}) on node ([A-Za-z0-9.-]{1,255}) "
-    r"exited on signal (\d{1,2})\b"
 )
 _SPAWN = re.compile(r"process (\d{1,7}) terminated with (?:signal (SIG[A-Z]{2,6})|exit code (\d{1,4}))")
 _SLURM = re.compile(
@@ -321,6 +325,7 @@ def failure(row: Row, found: re.Match[str], rank: int | None, node: str, source:
         local_rank=_optional(words, "local") if words.get("local") else _optional(words, "dev"),
         ranks=tuple(int(one) for one in re.findall(r"\d{1,7}", ranks)),
         pid=_optional(words, "pid"),
+        of_pid=_optional(words, "of"),
         device=words.get("device") or "",
     )
 
@@ -346,9 +351,6 @@ def _of_launcher(text: str, node: str, source: Source) -> Iterator[Statement]:
         code = int(found[4]) if found[4] else _SRUN_SIGNALS[found[3]]
         for task in _tasks(found[2]):
             yield Exit(rank=task, node=found[1], source=source, code=_as_signal(code))
-    elif found := _MPIRUN.search(text):
-        pid = int(found[2]) or None  # It prints 0 where the process had ended before it looked.
-        yield Exit(rank=int(found[1]), node=found[3], source=source, code=-int(found[4]), pid=pid, first=True)
     elif found := _SPAWN.search(text):
         yield Exit(rank=int(found[1]), node=node, source=source, code=_SIGNALS.get(found[2] or "", int(found[3] or 1)))
     else:

@@ -7,10 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from ..evidence import Call, Exit, Failure, Look, Place, Placed, Process, Source, Statement
 from . import pods
+from .file_names import local_rank_in_path
 from .job_lines import classified, failure
 from .kernel_lines import pci
+from .tracebacks import role_of
 
 _SHORT = re.compile(r"(\S{1,200}) (\S{1,1000}):(\d{1,9})$")
 _LONG = re.compile(r"(\S{1,1000}):(\d{1,9})(?: (.{1,200}))?$")
@@ -173,15 +177,17 @@ def _error_file(message: Any, name: str, rank: int | None) -> list[Statement]:
             re.findall(r'File "([^"]{1,1000})", line (\d{1,9}), in (.{1,200})', stack)[:512]
         )
     )
+    local = local_rank_in_path(name)
     row = classified(text)
     if row is not None and row[0].name not in ("timeout", "progress"):
         made = failure(*row, rank, "", source, text)
-        return [Failure(**{**_fields(made), "type": kind, "frames": frames})]
-    return [Failure(rank=rank, source=source, role="own", name="exception", text=rest, type=kind, frames=frames)]
-
-
-def _fields(made: Failure) -> dict[str, Any]:
-    return {name: getattr(made, name) for name in made.__struct_fields__}
+        return [msgspec.structs.replace(made, type=kind, frames=frames, of_local=local)]
+    role = role_of(kind, row)
+    return [
+        Failure(
+            rank=rank, source=source, role=role, name="exception", text=rest, type=kind, frames=frames, of_local=local
+        )
+    ]
 
 
 def _whole(value: Any) -> int | None:

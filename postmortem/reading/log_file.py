@@ -6,14 +6,15 @@ own prefix, else from what other lines of the same voice say, else from the file
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import msgspec
 
-from ..evidence import Failure, Present, Source, Statement
-from . import job_lines, kernel_lines
+from ..evidence import Failure, Placed, Present, Source, Statement
+from . import job_lines, kernel_lines, mpi_boxes, ray_lines
 from .agent_tables import AgentTable
+from .file_names import local_rank_in_path, node_in_name, process_in_name, rank_in_name
 from .prefixes import Line, texts, unwrapped
 from .tracebacks import Tracebacks, Voiced
 
@@ -28,6 +29,8 @@ WORDS = tuple(
         {
             *(row.words for row in job_lines.ROWS if row.name not in ("peer_gone",)),
             *kernel_lines.WORDS,
+            *mpi_boxes.WORDS,
+            *ray_lines.WORDS,
             *(
                 "Traceback (most",
                 "Connection closed by",
@@ -41,7 +44,6 @@ WORDS = tuple(
                 "Unable to shutdown process",
                 "failed (exitcode",
                 "srun: error",
-                "noticed that process",
                 "terminated with",
             ),
             *(
@@ -59,44 +61,21 @@ WORDS = tuple(
     )
 )
 _WORDS = tuple(word.encode() for word in WORDS)
-#: ``rank3``, but not the number of a process on its node (``local_rank3``) or of a node (``node_rank1``).
-_IN_NAME = re.compile(r"(?:^|(?<!local)(?<!node)(?<!group)[^A-Za-z0-9])rank[_.-]?(\d{1,7})(?![\d])")
-_OF_LOCAL = re.compile(r"(?:^|/)attempt_\d{1,6}/(\d{1,4})/(?:std(?:out|err)\.log|error\.json)$")
-_NODE = re.compile(
-    r"^([A-Za-z][A-Za-z0-9-]{0,62})(?:\.(?:kernel|dmesg|slurm|slurmd|syslog|journal|messages|kern))?\.(?:log|txt|out|err)$"
+#: What is read over several lines of one voice, with the words that a first line has.
+_BLOCKS: tuple[tuple[Callable[[], "Block"], tuple[str, ...]], ...] = (
+    (AgentTable, ("Failures:", "Root Cause (first")),
+    (mpi_boxes.MpiBox, mpi_boxes.WORDS),
+    (ray_lines.LostActor, ("died unexpectedly before finishing",)),
 )
 
 
-def rank_in_name(name: str) -> int | None:
-    """The rank that a file's name says.
+class Block(Protocol):
+    """A reader of several lines, which says whether it needs the next."""
 
-    >>> [rank_in_name(name) for name in ("stacks/rank3.worker.41377.txt", "job.log", "node_rank1.log")]
-    [3, None, None]
-    """
-    found = _IN_NAME.search(name.rpartition("/")[2])
-    return int(found[1]) if found else None
+    open: bool
 
-
-def local_rank_in_path(path: str) -> int | None:
-    """The local rank whose file it is, in the folders that torchrun makes; which rank that is the path does not say.
-
-    >>> local_rank_in_path("logs/none_x1/attempt_0/3/stderr.log"), local_rank_in_path("logs/3/stderr.log")
-    (3, None)
-    """
-    found = _OF_LOCAL.search(path)
-    return int(found[1]) if found else None
-
-
-def node_in_name(name: str) -> str:
-    """The node that a file's name says, "" for none: ``node-1.kernel.log`` is node-1's.
-
-    >>> node_in_name("node-1.kernel.log"), node_in_name("job.log")
-    ('node-1', '')
-    """
-    found = _NODE.match(name.rpartition("/")[2])
-    if not found or (not re.search(r"\d$", found[1]) and "kernel" not in name and "dmesg" not in name):
-        return ""
-    return "" if _IN_NAME.search(found[1]) or found[1] in ("kernel", "dmesg") else found[1]
+    def line(self, text: str, source: Source) -> Iterator[Statement]:
+        """Take a line."""
 
 
 class Readable(Protocol):
@@ -114,13 +93,15 @@ class LogFile:
         self._rank = rank_in_name(name)
         self._node = node_in_name(name)
         self._local = local_rank_in_path(name)
+        self._process = process_in_name(name)
         self._number = 0
         self._sampled = _SAMPLED
         self._tracebacks = Tracebacks()
-        self._tables: dict[str, AgentTable] = {}
+        self._blocks: dict[tuple[str, int], Block] = {}
         self._said: list[Statement] = []
         self._voices: dict[str, set[int]] = {}
-        self._tasks: dict[str, int | None] = {}
+        self._tasks: dict[str, Line] = {}
+        self._processes: dict[tuple[str, int], set[int]] = {}
         self._unknown: list[tuple[str, int]] = []
         self._seen: dict[int, str] = {}
         self._spoke: tuple[int | None, int] = None, 0
@@ -163,7 +144,7 @@ class LogFile:
         return min(at, end)
 
     def _open(self) -> bool:
-        return self._tracebacks.reading or any(table.open for table in self._tables.values())
+        return self._tracebacks.reading or any(block.open for block in self._blocks.values())
 
     def _line(self, raw: str) -> None:
         for text in texts(raw):
@@ -171,6 +152,8 @@ class LogFile:
             rank = line.rank if line.rank is not None else self._rank
             if line.rank is not None:
                 self._voices.setdefault(_launchers(line.voice), set()).add(line.rank)
+                if line.pid is not None:
+                    self._processes.setdefault((line.node, line.pid), set()).add(line.rank)
                 if not self._seen.get(line.rank):
                     self._seen[line.rank] = line.node or self._node
             self._read(line, rank)
@@ -179,12 +162,14 @@ class LogFile:
         source = Source("log", self._name, self._number, line.text[:400])
         voice, node = line.voice, line.node or self._node
         if len(self._tasks) < _MOST_STATEMENTS:
-            self._tasks.setdefault(voice, line.task)
-        table = self._tables.get(voice)
-        if table is None and line.text.startswith(("Failures:", "Root Cause (first")):
-            table = self._tables.setdefault(voice, AgentTable())
-        if table is not None:
-            self._keep(table.line(line.text, source), voice)
+            self._tasks.setdefault(voice, line)
+        for number, (made, words) in enumerate(_BLOCKS):
+            block = self._blocks.get((voice, number))
+            if block is None and any(word in line.text for word in words):
+                block = self._blocks.setdefault((voice, number), made())
+            if block is not None:
+                self._keep(block.line(line.text, source), voice)
+        self._keep(ray_lines.placed(line.text, line.pid, node, source), voice)
         was_open = self._tracebacks.has(voice)
         self._keep_voiced(self._tracebacks.line(voice, line.text, rank, node, source))
         said = job_lines.statements(line, self._speaker(line, rank), source)
@@ -212,7 +197,7 @@ class LogFile:
             if len(self._said) >= _MOST_STATEMENTS:
                 self.left_out += 1
                 return
-            if said.rank is None and isinstance(said, Failure):
+            if isinstance(said, Failure) and said.rank is None and said.of_pid is None:
                 self._unknown.append((voice, len(self._said)))
             self._said.append(said)
 
@@ -223,14 +208,26 @@ class LogFile:
             ranks = self._voices.get(_launchers(voice), set())
             # A task of srun's or mpirun's is a rank, unless one task has several ranks.
             alone = len(ranks) == 1 and (voice or self._local is not None)
-            rank = next(iter(ranks)) if alone else None if several else self._tasks.get(voice)
+            line = self._tasks.get(voice)
+            rank = next(iter(ranks)) if alone else None if several or line is None else line.task
+            said = self._said[index]
             if rank is not None:
-                self._said[index] = msgspec.structs.replace(self._said[index], rank=rank)
+                self._said[index] = msgspec.structs.replace(said, rank=rank)
             elif self._local is not None:
-                self._said[index] = msgspec.structs.replace(self._said[index], of_local=self._local)
+                self._said[index] = msgspec.structs.replace(said, of_local=self._local)
+            elif (pid := line.pid if line and line.pid is not None else self._process) is not None:
+                self._said[index] = msgspec.structs.replace(said, of_pid=pid, node=line.node if line else "")
         seen = self._seen if self._rank is None else {self._rank: self._node} | self._seen
         present = Source("log", self._name)
-        return [*self._said, *(Present(rank=rank, node=seen[rank], source=present) for rank in sorted(seen))]
+        return [
+            *self._said,
+            *(Present(rank=rank, node=seen[rank], source=present) for rank in sorted(seen)),
+            *(
+                Placed(rank=next(iter(ranks)), node=node, pid=pid, source=present)
+                for (node, pid), ranks in self._processes.items()
+                if len(ranks) == 1
+            ),
+        ]
 
 
 def _launchers(voice: str) -> str:

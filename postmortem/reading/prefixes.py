@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 #: Characters of a line; what is longer is cut there.
-MOST_LINE = 16384
+MOST_LINE = 1 << 16
 _CONTROL = re.compile(r"(?:\x1b|#033|\^\[)\[[0-?]{0,32}[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)")
 _REPEATED = re.compile(r"\s\[repeated \d{1,9}x across (?:cluster|all nodes)\].{0,200}$")
 _TEXTS = ("log", "message", "MESSAGE", "msg", "line", "text", "textPayload")
@@ -20,7 +20,7 @@ _RANK = re.compile(r"\[rank(\d{1,7})\]:? ?")
 _WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("cri", re.compile(r"\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:?\d\d) (?:stdout|stderr) [FP] ")),
     ("pod", re.compile(r"\[pod/([A-Za-z0-9.-]{1,253})/[A-Za-z0-9.-]{1,63}\] ")),
-    ("ray", re.compile(r"\([\w.:<>, -]{1,120}? pid=(\d{1,10})(?:, ip=([0-9a-fA-F.:]{2,45}))?\) ")),
+    ("ray", re.compile(r"\([\w.:<>,()=\[\] -]{0,120}?\bpid=(\d{1,10})(?:, ip=([0-9a-fA-F.:]{2,45}))?\) ")),
     ("tee", re.compile(r"\[(default|trainer|worker)(\d{1,5})\]: ?")),
     ("mpi", re.compile(r"\[\d{1,9},(\d{1,7})\]<std(?:out|err|diag)>: ?")),
     ("mpi", re.compile(r"(?:\[[^\]]{8,40}\])?\[\d{1,9},(\d{1,7})\]\[?[^\]<]{0,80}\]?<std(?:out|err)>: ?")),
@@ -77,17 +77,17 @@ def _record(raw: str) -> str:
         record = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return raw
-    return _text(record, _DEEPEST) or raw
+    return text_of(record) or raw
 
 
-def _text(record: object, depth: int) -> str:
+def text_of(record: object, depth: int = _DEEPEST) -> str:
     """The first text in ``record`` under a usual name; "" where there is none."""
     if not isinstance(record, dict) or depth == 0:
         return ""
     for name in _TEXTS:
         if isinstance(record.get(name), str):
             return str(record[name])
-    return next((text for part in record.values() if (text := _text(part, depth - 1))), "")
+    return next((text for part in record.values() if (text := text_of(part, depth - 1))), "")
 
 
 def unwrapped(text: str) -> Line:

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 import msgspec
 
 from ..evidence import Failure, Place, Role, Source
+from . import ray_lines
 from .job_lines import classified, failure
 
 _MOST_FRAMES = 512
 _MOST_VOICES = 8192
 _FRAME = re.compile(r'\s+File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,200}))?')
-_RAISED = re.compile(r"([A-Za-z_][\w.]{0,200}?)(?:: (.{0,4000}))?$")
+_RAISED = re.compile(r"([A-Za-z_][\w.]{0,200}?)(?:: (.{0,4000}).{0,65536})?$")
 _ORIGINAL = (
     "Original Traceback (most recent call last):",
     "The above exception was the direct cause",
@@ -37,6 +38,8 @@ _TEARDOWN = frozenset(
         "WorkerCrashedError",
         "GeneratorExit",
         "TrainingFailedError",
+        "WorkerGroupError",
+        "ControllerError",
         "ActorUnavailableError",
     ]
 )
@@ -66,6 +69,11 @@ class _Open(msgspec.Struct):
     rank: int | None
     node: str
     source: Source
+    #: Of a worker's traceback in another's words: its process, and ranks that share it.
+    pid: int | None = None
+    ranks: tuple[int, ...] = ()
+    remote: bool = False
+    chained: bool = False
     frames: list[Place] = msgspec.field(default_factory=list)
     ended: list[Failure] = msgspec.field(default_factory=list)
     reading: bool = True
@@ -90,7 +98,10 @@ class Tracebacks:
     def line(self, voice: str, text: str, rank: int | None, node: str, source: Source) -> Iterator[Voiced]:
         """Take a line; gives what is complete by it, each with its voice."""
         if text.startswith("Traceback (most recent call last)"):
-            self._begin(voice, rank, node, source)
+            yield from self._begin(voice, rank, node, source)
+            return
+        if found := ray_lines.remote(text):
+            yield from self._begin_remote(voice, found, source)
             return
         yield from self._aged(voice)
         current = self._open.get(voice)
@@ -101,12 +112,11 @@ class Tracebacks:
         elif text.startswith(_ORIGINAL):
             # A worker's own traceback replaces the one of who waited for it; a chain goes on with another.
             current.reading, current.frames = text.startswith("Original"), []
-            current.idle = 0
+            current.idle, current.chained = 0, True
         else:
             current.idle += 1
             if current.idle > 3:
-                del self._open[voice]
-                yield voice, _telling(current)
+                yield from self._close(voice)
 
     def _aged(self, voice: str) -> Iterator[Voiced]:
         """Tracebacks of voices that have been silent for long."""
@@ -114,13 +124,27 @@ class Tracebacks:
             one = self._open[other]
             one.idle += 1
             if one.idle > 400:
-                del self._open[other]
-                yield other, _telling(one)
+                yield from self._close(other)
 
-    def _begin(self, voice: str, rank: int | None, node: str, source: Source) -> None:
+    def _close(self, voice: str) -> Iterator[Voiced]:
+        yield from ((voice, failed) for failed in _telling(self._open.pop(voice)))
+
+    def _begin_remote(self, voice: str, of: ray_lines.Remote, source: Source) -> Iterator[Voiced]:
+        """A worker's frames follow: those before them are of who waited for it."""
+        current = self._open.pop(voice, None)
+        if current is not None and current.remote and current.ended:
+            yield from ((voice, failed) for failed in _telling(current))
+        if len(self._open) < _MOST_VOICES:
+            rank = of.ranks[0] if len(of.ranks) == 1 else None
+            self._open[voice] = _Open(rank, of.node, source, pid=of.pid, ranks=of.ranks, remote=True)
+
+    def _begin(self, voice: str, rank: int | None, node: str, source: Source) -> Iterator[Voiced]:
         current = self._open.get(voice)
+        if current is not None and current.ended and not current.chained:
+            yield from self._close(voice)
+            current = None
         if current is not None:
-            current.reading, current.frames, current.idle = True, [], 0
+            current.reading, current.frames, current.idle, current.chained = True, [], 0, False
         elif len(self._open) < _MOST_VOICES:
             self._open[voice] = _Open(rank, node, source)
 
@@ -132,14 +156,14 @@ class Tracebacks:
             source = Source(current.source.kind, current.source.file, source.line, text[:400])
             current.ended = [*current.ended[-20:], raised(found[1], found[2] or "", current, source)]
             current.reading = False
-        elif text[:1] not in (" ", "\t"):
+        elif text[:1] not in (" ", "\t") and not text.startswith("..."):
             current.reading = False
 
     def end(self) -> Iterator[Voiced]:
         """What is left at the file's end."""
         for voice, one in self._open.items():
             if one.ended:
-                yield voice, _telling(one)
+                yield from ((voice, failed) for failed in _telling(one))
         self._open.clear()
 
 
@@ -150,22 +174,32 @@ def raised(kind: str, text: str, of: _Open, source: Source) -> Failure:
     if row is not None and row[0].name not in ("timeout", "progress"):
         made = failure(*row, of.rank, of.node, source, text)
         return msgspec.structs.replace(made, type=kind, frames=frames)
-    role: Role = "own"
-    short = kind.rpartition(".")[2]
-    if row is not None:
-        role = "waiter"
-    elif short in _TEARDOWN:
-        role = "teardown"
-    elif short in _VICTIMS:
-        role = "victim"
     return Failure(
-        rank=of.rank, node=of.node, source=source, role=role, name="exception", text=text, type=kind, frames=frames
+        rank=of.rank,
+        node=of.node,
+        source=source,
+        role=role_of(kind, row),
+        name="exception",
+        text=text,
+        type=kind,
+        frames=frames,
     )
 
 
-def _telling(one: _Open) -> Failure:
-    """Of a chain the failure that says most."""
+def role_of(kind: str, row: object) -> Role:
+    """What an exception says of who raised it, if no row but that of waiting has its text."""
+    short = kind.rpartition(".")[2]
+    if row is not None:
+        return "waiter"
+    return "teardown" if short in _TEARDOWN else "victim" if short in _VICTIMS else "own"
+
+
+def _telling(one: _Open) -> Iterator[Failure]:
+    """Of a chain the failure that says most, once for each rank that it is of."""
     if not one.ended:
-        return Failure(rank=one.rank, node=one.node, source=one.source, role="teardown", name="cut", text="")
+        yield Failure(rank=one.rank, node=one.node, source=one.source, role="teardown", name="cut", text="")
+        return
     known = [failed for failed in one.ended if failed.name != "exception"]
-    return known[0] if known else one.ended[-1]
+    failed = known[0] if known else one.ended[-1]
+    for rank in one.ranks or (one.rank,):
+        yield msgspec.structs.replace(failed, rank=rank, of_pid=one.pid)

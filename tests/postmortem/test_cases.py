@@ -1,4 +1,4 @@
-"""Ten jobs that hung or died, each through the whole path: the verdict is the one that lies beside the files."""
+"""Fifteen jobs that hung or died, each through the whole path: the verdict is the one that lies beside the files."""
 
 import json
 import random
@@ -31,6 +31,11 @@ MEANT = {
     "08": (("ranks 0 and 1 wait in group default_pg for ranks 2 and 3", "group second"), ("missing", "network")),
     "09": (("both ends", "retries (status 12)", "only the kernel of node-3", "mlx5_3", "lost the link"), ("rank",)),
     "10": (("Xid 79 on the GPU of rank 12", "only where the host noticed it"), ("backward", "rank 3", "rank 0")),
+    "11": (("rank 2: KeyError: 'Grüße' at /home/ray/data.py:31 encode",), ("train.py", "rank 0", "RayTaskError")),
+    "12": (("rank 5 was killed (SIGKILL)",), ("rank 1", "rank 0")),
+    "13": (("rank 3: json.decoder.JSONDecodeError", "/app/shards.py:18 read"), ("rank 0", "rank 2", "NCCL")),
+    "14": (("rank 3", "913"), ("rank 0 ", "dump")),
+    "15": (("rank 3 is in broadcast", "all_reduce number 9"), ("rank 0",)),
 }
 #: What the advice is about, where the case leaves some; the word is in it whatever its sentence.
 NEXT = {"02": "stack of rank 5", "04": "memory", "07": "no hang", "08": "same order", "09": "node-3", "10": "node-1"}
@@ -75,6 +80,11 @@ TITLES = {
     "08": "Deadlock of groups: group default_pg, /workspace/job.py:90 main",
     "09": "Network fault: node-3 (mlx5_3)",
     "10": "Device fault: rank 12, /workspace/train.py:131 step",
+    "11": "Died: rank 2, /home/ray/data.py:31 encode",
+    "12": "Died: rank 5",
+    "13": "Died: rank 3, /app/shards.py:18 read",
+    "14": "Hang: rank 3",
+    "15": "Different collectives: rank 3",
 }
 
 

@@ -9,8 +9,8 @@ import pytest
 import zstandard
 
 from postmortem.deciding.decide import decide
+from postmortem.reading.file_names import rank_in_name
 from postmortem.reading.files import read
-from postmortem.reading.log_file import rank_in_name
 
 DIED = (
     "[rank2]: Traceback (most recent call last):\n"

@@ -88,3 +88,56 @@ def test_elsewhere_ray_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_JOB_ID", raising=False)
     monkeypatch.setitem(sys.modules, "ray", Ray(NUMBER))
     assert "RAY_JOB_ID" not in current_environment()
+
+
+def in_trial(worker: pytest.MonkeyPatch, trial: Any) -> None:
+    session = None if trial is None else SimpleNamespace(trial_id=trial)
+    worker.setitem(sys.modules, "ray.train._internal.session", SimpleNamespace(get_session=lambda: session))
+
+
+@pytest.mark.parametrize("known", [WAITING, NUMBER])
+def test_trials_of_one_driver_are_jobs_of_their_own(worker: pytest.MonkeyPatch, known: str) -> None:
+    """They train at the same time, each with a rank 0; a trial keeps its name when it restarts."""
+    worker.setenv("RAY_JOB_ID", known)
+    worker.setitem(sys.modules, "ray", Ray(NUMBER))
+    names = []
+    for trial in ("11dbd_00000", "11dbd_00001", "11dbd_00001"):
+        in_trial(worker, trial)
+        names.append(job_of(current_environment()))
+    assert names == ["ray-02000000-11dbd_00000", "ray-02000000-11dbd_00001", "ray-02000000-11dbd_00001"]
+
+
+def test_trials_that_start_timing_themselves_have_a_sidecar_each(worker: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    worker.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    worker.setitem(sys.modules, "ray", Ray(NUMBER))
+    paths = set()
+    for trial in ("11dbd_00000", "11dbd_00001"):
+        in_trial(worker, trial)
+        paths.add(_socket_path())
+    assert len(paths) == 2
+
+
+@pytest.mark.parametrize("trial", [None, "", 7, "../../etc", "a b", "x" * 65, ["11dbd_00000"], Broken()])
+def test_what_is_no_trial_changes_no_name(worker: pytest.MonkeyPatch, trial: Any) -> None:
+    worker.setitem(sys.modules, "ray", Ray(NUMBER))
+    in_trial(worker, trial)
+    assert job_of(current_environment()) == "ray-02000000"
+
+
+def test_a_ray_without_sessions_changes_no_name(worker: pytest.MonkeyPatch) -> None:
+    worker.setitem(sys.modules, "ray", Ray(NUMBER))
+    worker.setitem(sys.modules, "ray.train._internal.session", Broken())
+    assert job_of(current_environment()) == "ray-02000000"
+
+
+def test_a_trial_of_a_job_that_is_none_has_no_name(worker: pytest.MonkeyPatch) -> None:
+    worker.setitem(sys.modules, "ray", Ray(WAITING))
+    in_trial(worker, "11dbd_00000")
+    assert job_of(current_environment()) == ""
+
+
+def test_a_name_that_is_given_stands_before_the_trials(worker: pytest.MonkeyPatch) -> None:
+    worker.setenv("PACELINE_JOB", "resnet-7")
+    worker.setitem(sys.modules, "ray", Ray(NUMBER))
+    in_trial(worker, "11dbd_00001")
+    assert job_of(current_environment()) == "resnet-7"

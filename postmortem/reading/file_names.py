@@ -1,0 +1,58 @@
+"""What a file's name says of its speaker: a rank, a local rank, a node or a process.
+
+Rule of this file: pure. A number that may be another's (a node's, a group's) is no rank.
+"""
+
+import re
+
+#: ``rank3``, but not the number of a process on its node (``local_rank3``) or of a node (``node_rank1``).
+_RANK = re.compile(r"(?:^|(?<!local)(?<!node)(?<!group)[^A-Za-z0-9])rank[_.-]?(\d{1,7})(?![\d])")
+_LOCAL = re.compile(r"(?:^|/)attempt_\d{1,6}/(\d{1,4})/(?:std(?:out|err)\.log|error\.json)$")
+_NODE = re.compile(
+    r"^([A-Za-z][A-Za-z0-9-]{0,62})(?:\.(?:kernel|dmesg|slurm|slurmd|syslog|journal|messages|kern))?\.(?:log|txt|out|err)$"
+)
+#: A worker's output among Ray's logs.
+_RAY = re.compile(r"(?:^|/)worker-[0-9a-f]{8,64}-[0-9a-f]{8}-(\d{1,10})\.(?:out|err)$")
+
+
+def rank_in_name(name: str) -> int | None:
+    """The rank that a file's name says.
+
+    >>> [rank_in_name(name) for name in ("stacks/rank3.worker.41377.txt", "job.log", "node_rank1.log")]
+    [3, None, None]
+    """
+    found = _RANK.search(name.rpartition("/")[2])
+    return int(found[1]) if found else None
+
+
+def local_rank_in_path(path: str) -> int | None:
+    """The local rank whose file it is, in the folders that torchrun makes; which rank that is the path does not say.
+
+    >>> local_rank_in_path("logs/none_x1/attempt_0/3/stderr.log"), local_rank_in_path("logs/3/stderr.log")
+    (3, None)
+    """
+    found = _LOCAL.search(path)
+    return int(found[1]) if found else None
+
+
+def process_in_name(path: str) -> int | None:
+    """The process whose output it is, in the folder of Ray's logs.
+
+    >>> process_in_name("logs/worker-7c3e00ff-01000000-7012.err"), process_in_name("logs/worker-3.err")
+    (7012, None)
+    """
+    found = _RAY.search(path)
+    return int(found[1]) if found else None
+
+
+def node_in_name(name: str) -> str:
+    """The node that a file's name says, "" for none: ``node-1.kernel.log`` is node-1's.
+
+    >>> node_in_name("node-1.kernel.log"), node_in_name("job.log")
+    ('node-1', '')
+    """
+    found = _NODE.match(name.rpartition("/")[2])
+    if not found or (not re.search(r"\d$", found[1]) and "kernel" not in name and "dmesg" not in name):
+        return ""
+    ours = _RANK.search(found[1]) or process_in_name(name) is not None or found[1] in ("kernel", "dmesg")
+    return "" if ours else found[1]

@@ -1,0 +1,50 @@
+"""The box that an MPI launcher prints of the first process that it saw end, whatever the width of its lines.
+
+Rule of this file: pure, a few lines at most. Open MPI 4 (mpirun) and 5 (prterun) wrap the sentence at other words, and
+terminals once more, so it is put together first. The launcher saw an exit, which is no cause.
+"""
+
+import re
+from collections.abc import Iterator
+
+from ..evidence import Exit, Source
+
+WORDS = ("noticed that process", "detected that one or more processes exited")
+_MOST_LINES = 12
+_SIGNALLED = re.compile(
+    r"noticed that process rank (\d{1,7}) with PID (\d{1,10}) on node ([A-Za-z0-9.-]{1,255}) "
+    r"exited on signal (\d{1,2})\b"
+)
+#: ``[[5872,1],2]`` of Open MPI 4, ``[prterun-node-1-77@1,2]`` of 5. A job but the first was spawned: it has no ranks.
+_EXITED = re.compile(
+    r"The first process to do so was: Process name: \[(?:\[\d{1,9},1\]|[A-Za-z0-9._-]{1,255}@1),(\d{1,7})\] "
+    r"Exit code: (\d{1,4})\b"
+)
+
+
+class MpiBox:
+    """The sentence of one voice's box."""
+
+    def __init__(self) -> None:
+        self.open = False
+        self._parts: list[str] = []
+
+    def line(self, text: str, source: Source) -> Iterator[Exit]:
+        """Take a line; the exit comes with the line that completes it."""
+        if any(word in text for word in WORDS):
+            self.open, self._parts = True, []
+        if not self.open:
+            return
+        if text.startswith("----"):
+            self.open = False
+            return
+        self._parts.append(text.strip())
+        said = re.sub(r"\s{1,400}", " ", " ".join(self._parts))
+        if found := _SIGNALLED.search(said):
+            pid = int(found[2]) or None  # It prints 0 where the process had ended before it looked.
+            yield Exit(rank=int(found[1]), node=found[3], source=source, code=-int(found[4]), pid=pid, first=True)
+        elif found := _EXITED.search(said):
+            code = int(found[2])
+            code = 128 - code if 128 < code < 160 else code
+            yield Exit(rank=int(found[1]), source=source, code=code, first=True)
+        self.open = not found and len(self._parts) < _MOST_LINES

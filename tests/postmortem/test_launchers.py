@@ -1,0 +1,291 @@
+"""What launchers write of their processes: boxes of mpirun and prterun, errors in the log of Ray's driver."""
+
+import json
+import re
+
+import pytest
+
+from postmortem.deciding.decide import decide
+from postmortem.reading.files import read
+
+RULE = "-" * 74 + "\n"
+STEPS = "".join(f"step {step} loss 0.{step}\n" for step in range(20))
+RAISED = 'Traceback (most recent call last):\n  File "/app/train.py", line 10, in step\nValueError: bad label\n'
+LOST = (
+    'Traceback (most recent call last):\n  File "/app/train.py", line 30, in step\n'
+    "RuntimeError: [/g/gloo/transport/tcp/pair.cc:561] Connection closed by peer [10.0.0.2]:1234\n"
+)
+REMOTE = (
+    '  File "/app/train.py", line 22, in fn\n    step()\n'
+    '  File "/app/train.py", line 10, in step\nValueError: bad label\n'
+)
+DRIVER = (
+    'Traceback (most recent call last):\n  File "/app/driver.py", line 40, in <module>\n    ray.get(refs)\n'
+    '  File "/opt/venv/lib/python3.11/site-packages/ray/_private/worker.py", line 2782, in get\n'
+    "    values, debugger_breakpoint = worker.get_objects(object_refs, timeout=timeout)\n"
+    "            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+    '  File "/opt/venv/lib/python3.11/site-packages/ray/_private/worker.py", line 929, in get_objects\n'
+    "    raise value.as_instanceof_cause()\n"
+)
+LISTED = f"{DRIVER}ray.train.WorkerGroupError: Training failed due to worker errors:\n"
+STARTED = "(TorchTrainer pid=47169) Started distributed worker processes: \n" + "".join(
+    f"(TorchTrainer pid=47169) - (node_id=f67b, ip=10.0.0.3, pid=701{rank}) world_rank={rank}, local_rank={rank}, "
+    "node_rank=0\n"
+    for rank in range(4)
+)
+
+
+def remote(pid=7012, kind="ValueError", repr_="<train.RankWorker object at 0x7f1c>", what="ray::RankWorker.fn()"):
+    return (
+        f"ray.exceptions.RayTaskError({kind}): {what} (pid={pid}, ip=10.0.0.3, actor_id=3e1d01000000, repr={repr_})\n"
+    )
+
+
+def died(pid=7012, name="RayActorError", why="Worker unexpectedly exits with a connection error code 2. End of file."):
+    return (
+        f"{DRIVER}ray.exceptions.{name}: The actor died unexpectedly before finishing this task.\n"
+        f"\tclass_name: RankWorker\n\tactor_id: 8c22c88e\n\tpid: {pid}\n\tname: trainer_0\n\tnamespace: 880e7111\n"
+        "\tip: 10.0.0.3\nThe actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker "
+        f"exit detail: {why} There are some potential root causes. (1) The process is killed by SIGKILL by OOM killer "
+        "due to high memory usage. (2) ray stop --force is called.\n"
+    )
+
+
+def verdict(folder, text, name="job.log"):
+    (folder / name).write_text(text)
+    return decide(read([str(folder)], 1 << 30).statements)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "{0} noticed that process rank 2 with PID 4711 on node node-3 exited on signal 9 (Killed).\n",
+        "{0} noticed that process rank 2 with PID 4711 on node node-3 exited on\nsignal 9 (Killed).\n",
+        "{0} noticed that process rank 2 with PID 0 on node\nnode-3 exited on signal 9 (Killed).\n",
+        "{0} noticed that process rank 2 with PID 4711 on node node-3\nexited\non signal 9\n(Killed).\n",
+        "{0} noticed that process rank 2 with PID\n4711 on node node-3 exited on signal\n9 (Killed).\n",
+    ],
+)
+@pytest.mark.parametrize("prefix", ["", "1: ", "2026-11-20 09:00:00 "])
+@pytest.mark.parametrize("launcher", ["mpirun", "prterun", "mpiexec"])
+def test_a_box_whose_lines_are_wrapped_names_the_process(tmp_path, launcher, prefix, said):
+    box = RULE + said.format(launcher) + RULE
+    found = verdict(tmp_path, STEPS + "".join(f"{prefix}{line}\n" for line in box.splitlines()))
+    assert (found.kind, found.ranks, found.nodes) == ("died", (2,), ("node-3",))
+    assert "SIGKILL" in found.cause
+
+
+EXITED = {
+    "Open MPI 4": "{0} detected that one or more processes exited with non-zero status, thus causing\n"
+    "the job to be terminated. The first process to do so was:\n\n  Process name: [[5872,1],2]\n  Exit code:    3\n",
+    "Open MPI 5": "{0} detected that one or more processes exited with non-zero status,\n"
+    "thus causing the job to be terminated. The first process to do so was:\n\n"
+    "   Process name: [prterun-node-1-257891@1,2]\n   Exit code:    3\n",
+}
+
+
+@pytest.mark.parametrize("version", EXITED)
+@pytest.mark.parametrize("launcher", ["mpirun", "prterun"])
+def test_the_process_that_mpirun_saw_exit_has_the_only_exception(tmp_path, launcher, version):
+    found = verdict(tmp_path, STEPS + RAISED + RULE + EXITED[version].format(launcher) + RULE)
+    assert (found.kind, found.ranks, found.line) == ("died", (2,), "/app/train.py:10 step")
+    assert found.sure == "likely"
+
+
+@pytest.mark.parametrize("others", [RAISED, LOST, RAISED.replace("bad label", "other")])
+def test_the_process_that_mpirun_saw_exit_may_be_a_victim(tmp_path, others):
+    """Its own words are not known among those of several."""
+    found = verdict(tmp_path, STEPS + RAISED + others + RULE + EXITED["Open MPI 5"].format("prterun") + RULE)
+    assert found.ranks == ()
+
+
+def test_a_process_of_a_spawned_job_is_no_rank(tmp_path):
+    box = EXITED["Open MPI 4"].format("mpirun").replace("5872,1", "5872,2")
+    assert verdict(tmp_path, STEPS + RAISED + RULE + box + RULE).ranks == ()
+
+
+@pytest.mark.parametrize("node", ["", " on node node-3"])
+def test_a_box_that_breaks_off_accuses_no_rank(tmp_path, node):
+    said = f"{RULE}prterun noticed that process rank 2 with PID 4711{node}\n{RULE}{RAISED}"
+    found = verdict(tmp_path, said)
+    assert (found.ranks, found.line) == ((), "/app/train.py:10 step")
+
+
+NAMED = {
+    "a line of the trainer": STARTED,
+    "a rank in a line of that process": "(RankWorker pid=7012, ip=10.0.0.3) [rank2]:[W1120 x.cpp:1] gloo\n",
+    "the world of the process": "(RankWorker pid=7012) Setting up process group for: env:// [rank=2, world_size=4]\n",
+}
+
+
+@pytest.mark.parametrize("how", NAMED)
+def test_an_exception_in_rays_driver_is_the_workers_with_its_line(tmp_path, how):
+    found = verdict(tmp_path, STEPS + NAMED[how] + DRIVER + remote() + REMOTE)
+    assert (found.kind, found.ranks, found.line) == ("died", (2,), "/app/train.py:10 step")
+    assert "ValueError: bad label" in found.cause
+
+
+@pytest.mark.parametrize(
+    "shown", ["RankWorker(rank=2)", "<RankWorker rank 2 of 4>", "<RankWorker(world_rank=2, local_rank=0)>"]
+)
+def test_the_rank_that_a_worker_shows_of_itself_is_its_rank(tmp_path, shown):
+    found = verdict(tmp_path, STEPS + DRIVER + remote(repr_=shown) + REMOTE)
+    assert (found.ranks, found.line) == ((2,), "/app/train.py:10 step")
+
+
+@pytest.mark.parametrize(
+    "shown", ["<train.RankWorker object at 0x7f1c>", "Worker(local_rank=2)", "Worker(node_rank=2)"]
+)
+def test_a_worker_of_ray_without_a_rank_is_not_named(tmp_path, shown):
+    found = verdict(tmp_path, STEPS + DRIVER + remote(repr_=shown) + REMOTE)
+    assert (found.kind, found.ranks, found.line) == ("died", (), "/app/train.py:10 step")
+    assert "pid 7012 on 10.0.0.3" in found.cause
+
+
+def test_the_pid_of_another_node_is_another_process(tmp_path):
+    found = verdict(
+        tmp_path, NAMED["a rank in a line of that process"].replace("0.3", "0.4") + DRIVER + remote() + REMOTE
+    )
+    assert found.ranks == ()
+
+
+def test_a_worker_within_a_worker_is_the_one_that_raised(tmp_path):
+    """Ray Tune's trial holds the trainer's words, which hold the worker's."""
+    outer = remote(99, what="ray::_Inner.train()", repr_="TorchTrainer")
+    trial = '  File "/opt/venv/lib/python3.11/site-packages/ray/tune/trainable/trainable.py", line 331, in train\n'
+    found = verdict(tmp_path, STARTED + DRIVER + outer + trial + remote() + REMOTE)
+    assert (found.ranks, found.line) == ((2,), "/app/train.py:10 step")
+
+
+def test_what_ray_prints_of_an_error_that_no_driver_handled_is_read(tmp_path):
+    said = (
+        "2026-11-20 09:00:00,001\tERROR worker.py:405 -- Unhandled error (suppress with "
+        "'RAY_IGNORE_UNHANDLED_ERRORS=1'): "
+    )
+    found = verdict(tmp_path, STARTED + said + remote().partition(": ")[2] + REMOTE)
+    assert (found.ranks, found.line) == ((2,), "/app/train.py:10 step")
+
+
+def test_the_creation_of_a_worker_that_fails_is_its_own_exception(tmp_path):
+    said = "ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation task, "
+    found = verdict(
+        tmp_path, STARTED + DRIVER + said + remote(what="ray::RankWorker.__init__()").partition(": ")[2] + REMOTE
+    )
+    assert (found.ranks, found.line) == ((2,), "/app/train.py:10 step")
+
+
+@pytest.mark.parametrize("head", ["", "Traceback (most recent call last):\n"])
+def test_ray_trains_list_of_errors_names_the_rank(tmp_path, head):
+    found = verdict(
+        tmp_path,
+        f"{LISTED}[Rank 2 Error Snippet]:\n{head}{REMOTE}",
+    )
+    assert (found.ranks, found.line) == ((2,), "/app/train.py:10 step")
+
+
+def test_ray_trains_list_of_several_errors_tells_own_from_following(tmp_path):
+    lost = LOST.removeprefix("Traceback (most recent call last):\n")
+    found = verdict(
+        tmp_path,
+        f"{LISTED}[Rank 0,1,3 Error Snippet]:\n{lost}[Rank 2 Error Snippet]:\n{REMOTE}",
+    )
+    assert (found.ranks, found.victims, found.line) == ((2,), (0, 1, 3), "/app/train.py:10 step")
+
+
+def test_the_same_error_of_all_ranks_in_ray_trains_list_accuses_none(tmp_path):
+    found = verdict(tmp_path, f"{STARTED}{LISTED}[Rank 0,1,2,3 Error Snippet]:\n{REMOTE}")
+    assert (found.ranks, found.line) == ((), "/app/train.py:10 step")
+
+
+@pytest.mark.parametrize("name", ["RayActorError", "ActorDiedError"])
+def test_the_process_of_an_actor_that_died_is_named_without_rays_guesses(tmp_path, name):
+    found = verdict(tmp_path, STARTED + died(name=name))
+    assert (found.kind, found.ranks, found.sure) == ("died", (2,), "likely")
+    assert "memory" not in found.cause
+    assert "7012" in found.cause
+
+
+def test_an_actor_that_died_without_a_rank_is_named_by_its_process(tmp_path):
+    found = verdict(tmp_path, died())
+    assert (found.kind, found.ranks, found.sure) == ("died", (), "unsure")
+    assert "pid 7012 on 10.0.0.3" in found.cause
+
+
+def test_an_actor_that_its_own_watchdog_ended_is_no_cause(tmp_path):
+    waited = (
+        "(RankWorker pid=7012, ip=10.0.0.3) [rank2]:[E1120 09:13:57.12 ProcessGroupNCCL.cpp:632] [PG ID 0 PG GUID "
+        "0(default_pg) Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, "
+        "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600001 milliseconds before timing out.\n"
+    )
+    assert verdict(tmp_path, STARTED + waited + died()).ranks != (2,)
+
+
+def test_of_several_actors_that_died_none_is_accused(tmp_path):
+    assert verdict(tmp_path, STARTED + died() + died(7010)).ranks == ()
+
+
+def test_a_worker_that_ray_killed_for_memory_is_named(tmp_path):
+    said = (
+        "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"
+        "Memory on the node (IP: 10.0.0.3, ID: 6416) where the task (actor ID: 4f48, name=RankWorker.fn, pid=7012, "
+        "memory used=23.49GB) was running was 718.15GB / 755.24GB (0.950882), which exceeds the memory usage threshold "
+        "of 0.95.\n"
+    )
+    found = verdict(tmp_path, STARTED + DRIVER + said)
+    assert (found.kind, found.ranks) == ("died", (2,))
+    assert "out of host memory" in found.cause
+
+
+def test_the_file_of_a_rays_worker_is_of_its_process(tmp_path):
+    (tmp_path / "worker-7c3e00ff-01000000-7012.err").write_text(f":job_id:01000000\n:actor_name:RankWorker\n{RAISED}")
+    found = verdict(tmp_path, STARTED + LOST)
+    assert (found.ranks, found.line) == ((2,), "/app/train.py:10 step")
+
+
+def error_file(kind, text, line=10):
+    stack = f'Traceback (most recent call last):\n  File "/app/train.py", line {line}, in step\n{kind}: {text}\n'
+    return json.dumps(
+        {"message": {"message": f"{kind}: {text}", "extraInfo": {"py_callstack": stack, "timestamp": "1"}}}
+    )
+
+
+def agents_table(rank, folder):
+    return (
+        f"{'=' * 60}\ntrain.py FAILED\n{'-' * 60}\nFailures:\n  <NO_OTHER_FAILURES>\n{'-' * 60}\n"
+        "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-20_09:00:00\n  host      : gpu-b\n"
+        f"  rank      : {rank} (local_rank: 1)\n  exitcode  : 1 (pid: 4121)\n  error_file: {folder}/1/error.json\n"
+        f"  traceback : see the file\n{'=' * 60}\n"
+    )
+
+
+def test_an_error_file_is_of_the_rank_whose_table_names_it(tmp_path):
+    place = "none_a1b2/attempt_0"
+    for local, said in enumerate(
+        (
+            error_file("RuntimeError", "Connection closed by peer [10.0.0.2]:1", 30),
+            error_file("ValueError", "bad label"),
+        )
+    ):
+        path = tmp_path / "tmp" / place / str(local) / "error.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(said)
+    found = verdict(tmp_path, agents_table(5, f"/tmp/torchelastic_xyz/{place}"))
+    assert (found.ranks, found.line) == ((5,), "/app/train.py:10 step")
+
+
+def test_an_error_file_of_another_run_is_not_of_that_rank(tmp_path):
+    path = tmp_path / "none_zzzz" / "attempt_0" / "1" / "error.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(error_file("ValueError", "bad label"))
+    found = verdict(tmp_path, agents_table(5, "/tmp/torchelastic_xyz/none_a1b2/attempt_0"))
+    assert found.line == "/app/train.py:10 step"
+    assert found.ranks == ()
+
+
+def test_an_error_file_without_a_table_is_of_a_local_rank(tmp_path):
+    path = tmp_path / "none_zzzz" / "attempt_0" / "1" / "error.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(error_file("ValueError", "bad label"))
+    found = verdict(tmp_path, STEPS)
+    assert found.ranks == ()
+    assert re.search("local rank 1 of its node", found.cause)
