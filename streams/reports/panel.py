@@ -3,6 +3,7 @@
 Rule of this file: pure words over a summary. It judges nothing; a number it cannot know is left out, never made up.
 """
 
+import math
 import statistics
 
 import numpy as np
@@ -289,10 +290,21 @@ def _cost(cost: ProbeCost, usual_s: float) -> str:
     if added is None or low is None or high is None or not cost.step_s:
         return f"cost not measured: {_unmeasured(cost, usual_s)}"
     steps = f"{cost.least_steps} to {cost.most_steps}" if cost.least_steps < cost.most_steps else f"{cost.most_steps}"
-    return (
-        f"{added * 1e3:+.3f} ms a step, 95 % interval {low * 1e3:+.3f} to {high * 1e3:+.3f} ms "
-        f"({added / cost.step_s:+.1%}), from {cost.pairs} pairs of windows of {steps} steps"
-    )
+    pairs = f"from {cost.pairs} pairs of windows of {steps} steps"
+    ms, percent = _decimals(1e3 * (high - low)), _decimals(1e2 * (high - low) / cost.step_s)
+    interval = f"95 % interval {low * 1e3:+z.{ms}f} to {high * 1e3:+z.{ms}f} ms"
+    if low > 0.0:
+        shares = f"{low / cost.step_s:+.{percent}%} to {high / cost.step_s:+.{percent}%}"
+        return f"{added * 1e3:+.{ms}f} ms a step, {interval} ({shares}), {pairs}"
+    if high > 0.0:
+        most = f"at most {high * 1e3:.{ms}f} ms a step ({high / cost.step_s:.{percent}%})"
+        return f"{most}, and perhaps nothing: {interval}, {pairs}"
+    return f"none measurable: {interval} a step, {pairs}"
+
+
+def _decimals(width: float) -> int:
+    """Decimals of a number that is known to about ``width``: two digits of that, and none that it says nothing of."""
+    return min(max(1 - math.floor(math.log10(width)), 0), 3) if width > 0.0 else 3
 
 
 def _unmeasured(cost: ProbeCost, usual_s: float) -> str:

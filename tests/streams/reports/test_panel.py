@@ -114,19 +114,48 @@ def described(node="node-0", **changes):
 
 def test_what_the_probe_cost_is_told_with_its_interval(panel_of, make_training):
     """And that it was off in some of the steps."""
-    text = panel_of(*make_training(ranks=4, seconds=5), described())
+    text = panel_of(*make_training(ranks=4, seconds=5), described(added_low_s=5.5e-5))
     assert (
-        "  Probe    +0.082 ms a step, 95 % interval -0.002 to +0.110 ms (+1.3%), "
+        "  Probe    +0.082 ms a step, 95 % interval +0.055 to +0.110 ms (+0.90% to +1.80%), "
         "from 42 pairs of windows of 40 to 160 steps\n"
     ) in text
     assert text.endswith("4 of 4 ranks, 0 messages missing; the probe was off in 5000 steps")
+
+
+@pytest.mark.parametrize(
+    ("added_s", "low_s", "high_s", "words"),
+    [
+        (
+            8.2e-5,
+            -1.5e-6,
+            1.1e-4,
+            "at most 0.11 ms a step (1.8%), and perhaps nothing: 95 % interval +0.00 to +0.11 ms,",
+        ),
+        (
+            1.234e-3,
+            -2.111e-3,
+            5.678e-3,
+            "at most 5.7 ms a step (93%), and perhaps nothing: 95 % interval -2.1 to +5.7 ms,",
+        ),
+        (0.0, 0.0, 0.0, "none measurable: 95 % interval +0.000 to +0.000 ms a step,"),
+        (-3e-4, -5e-4, -1e-4, "none measurable: 95 % interval -0.50 to -0.10 ms a step,"),
+        (0.1234, 0.0456, 0.2567, "+123 ms a step, 95 % interval +46 to +257 ms (+748% to +4208%),"),
+    ],
+    ids=["holds_zero", "short_run", "no_width", "faster", "large"],
+)
+def test_no_digit_of_the_probe_s_cost_is_finer_than_its_interval(
+    panel_of, make_training, added_s, low_s, high_s, words
+):
+    """Where nothing may be the truth, what it is at most is told."""
+    cost = {"added_s": added_s, "added_low_s": low_s, "added_high_s": high_s}
+    assert f"  Probe    {words} from 42 pairs" in panel_of(*make_training(ranks=4, seconds=5), described(**cost))
 
 
 def test_it_is_told_node_by_node(panel_of, make_training):
     """A later description of a node replaces the one before."""
     events = [described(pairs=7), described(), described(node="node-1", pairs=9, most_steps=40)]
     lines = [line for line in panel_of(*make_training(ranks=4, seconds=5), *events).splitlines() if "Probe" in line]
-    assert lines[0].startswith("  Probe    node-0: +0.082 ms")
+    assert lines[0].startswith("  Probe    node-0: at most 0.11 ms")
     assert lines[1].endswith("from 9 pairs of windows of 40 steps")
     assert len(lines) == 2
 
