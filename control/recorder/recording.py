@@ -40,6 +40,8 @@ DISK_FULL = "the disk is full"
 OWN = "paceline control"
 #: How the reason begins of a recorder that ended because the brokers were away.
 BROKERS_AWAY = "the brokers did not answer for"
+#: ... and of one that was to go on with a session, and met other brokers than those that it was recorded from.
+OTHER_BROKERS = "these brokers are another Kafka cluster"
 
 
 class Recording:
@@ -90,6 +92,8 @@ class Recording:
         self._away, self._away_for_s = Away(), 0.0
         self._deaf_s: float | None = None
         self._told = ("", "")
+        #: Whether these brokers are those of the session: from then on what becomes of them is told in gaps.
+        self._joined = False
 
     def run(self) -> SessionState:
         """Record until the end; what the session is then."""
@@ -107,6 +111,8 @@ class Recording:
     def _record(self) -> tuple[str, str]:
         while not self._stop.is_set():
             self._turn()
+            if self._is_elsewhere():
+                return self._left_behind()
             if self._away_for_s >= AWAY_S:
                 return (
                     "interrupted",
@@ -123,6 +129,21 @@ class Recording:
                 return self._read_rest()
         return "interrupted", "its recorder was stopped; recover it, or start control, which continues it"
 
+    def _is_elsewhere(self) -> bool:
+        """Whether these brokers hold nothing of the session: they are of another Kafka cluster than it was begun on."""
+        now, before = self._follower.cluster, self._progress.kafka
+        return not self._joined and bool(now and before) and now != before
+
+    def _left_behind(self) -> tuple[str, str]:
+        if self._finish:
+            return "stopped", f"{OTHER_BROKERS} than it was recorded from: it holds what was on disk"
+        name = self._folder.name
+        return (
+            "interrupted",
+            f"{OTHER_BROKERS} than it was recorded from; control goes on with it on those, "
+            f"`paceline session recover {name}` ends it with what is on disk",
+        )
+
     def _end_with_job(self) -> None:
         """A session of a job asks itself to stop when that has ended: on disk, so that it holds after a kill, too."""
         if self._follower.state == "connected" and self._progress.job_over(self._began_s + self._clock()):
@@ -132,6 +153,8 @@ class Recording:
         """One poll, written; and what is due."""
         now_s = self._began_s + self._clock()
         partitions = [records for _, records in self._follower.poll()]
+        if self._is_elsewhere():
+            return
         count = 0
         # Over partitions by time, within one in its own order.
         for record in heapq.merge(*partitions, key=lambda each: each.timestamp):
@@ -155,7 +178,8 @@ class Recording:
     def _listen(self, now_s: float) -> None:
         """Who is silent counts only while the brokers answer."""
         if self._follower.state == "connected":
-            self._progress.joined(self._follower.places(), self._follower.topic_ids())
+            self._progress.joined(self._follower.places(), self._follower.topic_ids(), self._follower.cluster)
+            self._joined = True
             if self._deaf_s is not None:
                 self._progress.deaf(now_s - self._deaf_s)
                 self._deaf_s = None
@@ -243,7 +267,8 @@ class Recording:
             log.info("made whole: %s", line)
 
     def _jumped(self, jump: Jump) -> None:
-        self._progress.jumped(jump, time.time())
+        if not self._is_elsewhere():
+            self._progress.jumped(jump, time.time())
 
     def _unreadable(self, topic: Topic, reason: str) -> None:
         self._progress.unreadable(topic, reason, time.time())
