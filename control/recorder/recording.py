@@ -40,7 +40,7 @@ DISK_FULL = "the disk is full"
 OWN = "paceline control"
 #: How the reason begins of a recorder that ended because the brokers were away.
 BROKERS_AWAY = "the brokers did not answer for"
-#: ... and of one that was to go on with a session, and met other brokers than those that it was recorded from.
+#: ... and of one that met other brokers than those that its session was begun on: a session holds one cluster.
 OTHER_BROKERS = "these brokers are another Kafka cluster"
 
 
@@ -92,8 +92,6 @@ class Recording:
         self._away, self._away_for_s = Away(), 0.0
         self._deaf_s: float | None = None
         self._told = ("", "")
-        #: Whether these brokers are those of the session: from then on what becomes of them is told in gaps.
-        self._joined = False
 
     def run(self) -> SessionState:
         """Record until the end; what the session is then."""
@@ -132,7 +130,7 @@ class Recording:
     def _is_elsewhere(self) -> bool:
         """Whether these brokers hold nothing of the session: they are of another Kafka cluster than it was begun on."""
         now, before = self._follower.cluster, self._progress.kafka
-        return not self._joined and bool(now and before) and now != before
+        return bool(now and before) and now != before
 
     def _left_behind(self) -> tuple[str, str]:
         if self._finish:
@@ -179,7 +177,6 @@ class Recording:
         """Who is silent counts only while the brokers answer."""
         if self._follower.state == "connected":
             self._progress.joined(self._follower.places(), self._follower.topic_ids(), self._follower.cluster)
-            self._joined = True
             if self._deaf_s is not None:
                 self._progress.deaf(now_s - self._deaf_s)
                 self._deaf_s = None
@@ -200,6 +197,8 @@ class Recording:
         while self._clock() - self._progressed_s < REST_S:
             if self._stop.is_set():
                 return "interrupted", "its recorder was stopped before it had read the rest; recover it"
+            if self._is_elsewhere():
+                return self._left_behind()
             if self._targets is None and self._follower.state == "connected":
                 try:
                     self._targets = self._follower.ends()

@@ -9,8 +9,9 @@ import pytest
 
 from control.recorder import recording
 from control.recorder.recording import OTHER_BROKERS, Recording
-from control.sessions.folder import SessionFolder
+from control.sessions.folder import SessionFolder, StopRequest
 from control.sessions.manifest import Manifest, read_manifest
+from control.sessions.store import SessionStore
 from paceline.events import SessionState
 from paceline.kafka.follow import Jump
 from paceline.kafka.settings import BrokerSettings
@@ -49,7 +50,7 @@ class Brokers:
         return {}
 
     def ends(self) -> dict[tuple[str, int], int]:
-        return {}
+        return {(HOST.name, 0): 9}
 
 
 @pytest.fixture
@@ -103,10 +104,18 @@ def test_brokers_that_do_not_tell_which_they_are_are_gone_on_with(record: Record
     assert record("").kafka == ("old" if "old" in clusters else "")
 
 
-def test_brokers_that_change_while_it_records_are_told_in_gaps(record: Record) -> None:
-    """As before: the recorder has seen them go, and has read all until then."""
+def test_brokers_that_change_while_it_records_end_it(record: Record) -> None:
+    """A recorder outlives the `paceline up` that was killed, and finds the next one at the same address."""
     told = record("old", "new", "new")
-    assert (told.kafka, "was stopped" in told.state.reason) == ("new", True)
+    assert (told.kafka, told.state.state, told.gaps) == ("old", "interrupted", [])
+    assert told.state.reason.startswith(OTHER_BROKERS)
+
+
+def test_brokers_that_change_while_the_rest_is_read_end_it(record: Record, store: SessionStore) -> None:
+    record("old")
+    store.folder("s").ask_to_stop(StopRequest())
+    told = record("old", "new", "new")
+    assert (told.state.state, told.state.reason.startswith(OTHER_BROKERS)) == ("interrupted", True)
 
 
 def test_a_manifest_of_an_earlier_version_knows_no_cluster(record: Record) -> None:
