@@ -57,14 +57,14 @@ def no_single(start: str, found: Sequence[Suggestion], there: Sequence[Suggestio
     """Why ``start`` names none of the suggestions that are ``there``, most wanted first, or several: ``found``.
 
     >>> no_single("x", [], [])
-    "no suggestion's id begins with 'x', and none is there; --all shows those that are over"
+    "no suggestion's id begins with 'x', and nothing is suggested; --all shows what is over"
     """
     if found:
         named = ", ".join(one.id for one in found[:_NAMED])
         return f"{len(found)} suggestions begin with {start!r}: {named}{', …' if len(found) > _NAMED else ''}"
     none = f"no suggestion's id begins with {start[:_LONGEST_ID]!r}"
     if not there:
-        return f"{none}, and none is there; --all shows those that are over"
+        return f"{none}, and nothing is suggested; --all shows what is over"
     ids = [one.id for one in there]
     near = get_close_matches(start[:_LONGEST_ID], [id_[:_LONGEST_ID] for id_ in ids], n=1)
     if near:

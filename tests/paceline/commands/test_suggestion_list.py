@@ -107,7 +107,7 @@ def test_a_long_one_is_cut() -> None:
 @pytest.mark.parametrize(
     ("start", "found", "there", "said"),
     [
-        ("4f2", [], [], "no suggestion's id begins with '4f2', and none is there; --all shows those that are over"),
+        ("4f2", [], [], "no suggestion's id begins with '4f2', and nothing is suggested; --all shows what is over"),
         ("0ab13c", [], ["zz", "0ab12c"], "no suggestion's id begins with '0ab13c'; did you mean '0ab12c'?"),
         ("nope", [], ["0ab12c", "77d"], "no suggestion's id begins with 'nope'; there are 0ab12c, 77d"),
         ("nope", [], [f"{n}0{n}" for n in range(7)], "there are 000, 101, 202, 303, 404 and 2 more: --all lists them"),
