@@ -41,6 +41,9 @@ class Parser(argparse.ArgumentParser):
     def _meant(self, words: str) -> str:
         """The options that ``words`` come near, as a question; empty where they come near none."""
         known = sorted(set(_options(self)))
+        elsewhere = [name for name in known if name in (word.partition("=")[0] for word in words.split(" "))]
+        if elsewhere:  # An action does not take what another one does.
+            return f"; {', '.join(elsewhere)}: an option, but not of this action"
         misspelt = [word.partition("=")[0] for word in words.split(" ") if word.startswith("--")]
         meant = [near for word in misspelt for near in get_close_matches(word[:100], known, n=1, cutoff=0.7)]
         return f"; did you mean {', '.join(dict.fromkeys(meant))}?" if meant else ""

@@ -17,3 +17,13 @@ def here(command: str, host: str) -> str:
     except ValueError:
         return command
     return words[2] if host and len(words) == 3 and words[:2] == ["ssh", host] else command
+
+
+def either(command: str, host: str) -> str:
+    """``command`` for those who may read it on ``host`` or elsewhere: without ssh, which a comment adds.
+
+    >>> either("ssh gpu-7 'free -m'", "gpu-7"), either("ssh gpu-7 'free -m'", "login")
+    ("free -m  # on gpu-7; from elsewhere: ssh gpu-7 'free -m'", "ssh gpu-7 'free -m'")
+    """
+    plain = here(command, host)
+    return command if plain == command else f"{plain}  # on {host}; from elsewhere: {command}"

@@ -7,7 +7,6 @@ with its line number, and the rest is analyzed all the same.
 import argparse
 import math
 import os
-import socket
 import sys
 from collections.abc import Callable
 
@@ -15,9 +14,9 @@ from paceline import recording, terminal, topics, wire
 from paceline.energy.energy_book import EnergyBook
 from paceline.energy.tariff import tariff
 from paceline.events import DeviceSamples, Event, Finding, HostSamples, JobDescribed, NodeDescribed, StepTimings
-from paceline.identity import node_of
 from paceline.options import Parser
 from paceline.settings import MOST_RANKS
+from paceline.this_node import this_node
 from paceline.topics import Topic
 from paceline.unpacking import GIB, MOST_STREAMED_GIB, OPTION, add_option
 from paceline.visible import visible
@@ -269,8 +268,7 @@ def _analyze(args: argparse.Namespace) -> int:
         _complain(f"nothing to judge: {_why(args.file, analysis, of_run=args.of_run)}", of_run=args.of_run)
         return 2
     if analysis.advice is not None and not args.json:
-        host = node_of(os.environ, socket.gethostname())
-        print(suggestions.page(analysis.advice.newest.values(), host), flush=True)
+        print(suggestions.page(analysis.advice.newest.values(), this_node()), flush=True)
     if args.panel:
         text = panel(analysis.summary, analysis.energy, prices)
         print(text, file=sys.stderr if args.json else sys.stdout, flush=True)

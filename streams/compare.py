@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
         first = _run(args, args.first, args.job)
         second = _run(args, args.second, args.other_job or args.job)
         made = compare(first, second, args.fail_over, args.seed)
-        write(_content(made, args), args.output)
+        write(_content(made, args), args.output, PROGRAM)
     except (SourceError, DocumentError, NotComparableError) as error:
         terminal.say(str(error), PROGRAM)
         return 2

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from paceline import terminal
 from paceline.install import install
 
 from .reports.documents.as_html import as_html
@@ -42,8 +43,8 @@ def encoded(document: Document, kind: str) -> bytes:
     return (writers.get(kind, as_text)(document).rstrip("\n") + "\n").encode()
 
 
-def write(content: bytes, output: str | None) -> None:
-    """Put ``content`` where it belongs; None and - are standard output.
+def write(content: bytes, output: str | None, program: str) -> None:
+    """Put ``content`` where it belongs, and say so of a file as ``program``; None and - are standard output.
 
     Raises:
         DocumentError: the file cannot be written.
@@ -60,6 +61,7 @@ def write(content: bytes, output: str | None) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise DocumentError(f"cannot write {output}: {error.strerror}") from error
+    terminal.say(f"wrote {output} ({len(content):,} bytes)", program)
 
 
 def _pdf(html: str) -> bytes:

@@ -46,6 +46,8 @@ class Progress:
         self._written: dict[Place, int] = {}
         self._next = {(place.topic, place.partition): place.offset for place in manifest.places}
         self.topic_ids = dict(manifest.topic_ids)
+        #: The id of the Kafka cluster that was read.
+        self.kafka = manifest.kafka
         self.state: SessionState = manifest.state
 
     @property
@@ -93,9 +95,10 @@ class Progress:
             with contextlib.suppress(wire.WireError):  # Recorded all the same, as whatever cannot be read.
                 self._job_end.describe(wire.decode(JOB, value))
 
-    def joined(self, places: Mapping[Place, int], topic_ids: Mapping[str, str]) -> None:
-        """Partitions of the topics with these ids are followed from there on."""
+    def joined(self, places: Mapping[Place, int], topic_ids: Mapping[str, str], kafka: str) -> None:
+        """Partitions of the topics with these ids, of that Kafka cluster, are followed from there on."""
         self.topic_ids.update(topic_ids)
+        self.kafka = kafka or self.kafka
         for place, offset in places.items():
             self._next.setdefault(place, offset)
 
@@ -157,6 +160,7 @@ class Progress:
             gaps=self._gaps,
             silences=self._clients.told(),
             topic_ids=self.topic_ids,
+            kafka=self.kafka,
             unproved=self._proof.unproved,
             job=self._job_end.known,
         )

@@ -40,6 +40,8 @@ DISK_FULL = "the disk is full"
 OWN = "paceline control"
 #: How the reason begins of a recorder that ended because the brokers were away.
 BROKERS_AWAY = "the brokers did not answer for"
+#: ... and of one that met other brokers than those that its session was begun on: a session holds one cluster.
+OTHER_BROKERS = "these brokers are another Kafka cluster"
 
 
 class Recording:
@@ -107,6 +109,8 @@ class Recording:
     def _record(self) -> tuple[str, str]:
         while not self._stop.is_set():
             self._turn()
+            if self._is_elsewhere():
+                return self._left_behind()
             if self._away_for_s >= AWAY_S:
                 return (
                     "interrupted",
@@ -123,6 +127,21 @@ class Recording:
                 return self._read_rest()
         return "interrupted", "its recorder was stopped; recover it, or start control, which continues it"
 
+    def _is_elsewhere(self) -> bool:
+        """Whether these brokers hold nothing of the session: they are of another Kafka cluster than it was begun on."""
+        now, before = self._follower.cluster, self._progress.kafka
+        return bool(now and before) and now != before
+
+    def _left_behind(self) -> tuple[str, str]:
+        if self._finish:
+            return "stopped", f"{OTHER_BROKERS} than it was recorded from: it holds what was on disk"
+        name = self._folder.name
+        return (
+            "interrupted",
+            f"{OTHER_BROKERS} than it was recorded from; control goes on with it on those, "
+            f"`paceline session recover {name}` ends it with what is on disk",
+        )
+
     def _end_with_job(self) -> None:
         """A session of a job asks itself to stop when that has ended: on disk, so that it holds after a kill, too."""
         if self._follower.state == "connected" and self._progress.job_over(self._began_s + self._clock()):
@@ -132,6 +151,8 @@ class Recording:
         """One poll, written; and what is due."""
         now_s = self._began_s + self._clock()
         partitions = [records for _, records in self._follower.poll()]
+        if self._is_elsewhere():
+            return
         count = 0
         # Over partitions by time, within one in its own order.
         for record in heapq.merge(*partitions, key=lambda each: each.timestamp):
@@ -155,7 +176,7 @@ class Recording:
     def _listen(self, now_s: float) -> None:
         """Who is silent counts only while the brokers answer."""
         if self._follower.state == "connected":
-            self._progress.joined(self._follower.places(), self._follower.topic_ids())
+            self._progress.joined(self._follower.places(), self._follower.topic_ids(), self._follower.cluster)
             if self._deaf_s is not None:
                 self._progress.deaf(now_s - self._deaf_s)
                 self._deaf_s = None
@@ -176,6 +197,8 @@ class Recording:
         while self._clock() - self._progressed_s < REST_S:
             if self._stop.is_set():
                 return "interrupted", "its recorder was stopped before it had read the rest; recover it"
+            if self._is_elsewhere():
+                return self._left_behind()
             if self._targets is None and self._follower.state == "connected":
                 try:
                     self._targets = self._follower.ends()
@@ -243,7 +266,8 @@ class Recording:
             log.info("made whole: %s", line)
 
     def _jumped(self, jump: Jump) -> None:
-        self._progress.jumped(jump, time.time())
+        if not self._is_elsewhere():
+            self._progress.jumped(jump, time.time())
 
     def _unreadable(self, topic: Topic, reason: str) -> None:
         self._progress.unreadable(topic, reason, time.time())

@@ -111,6 +111,8 @@ class Manifest(msgspec.Struct, kw_only=True):
     places: list[Place] = []
     #: Which topic each of those names meant, by the id that brokers give it.
     topic_ids: dict[str, str] = {}
+    #: The Kafka cluster that those are of, by its id; empty where brokers do not tell it.
+    kafka: str = ""
     proof: list[ProducerProof] = []
     gaps: list[Gap] = []
     silences: list[Silence] = []

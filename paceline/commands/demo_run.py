@@ -25,8 +25,10 @@ from paceline.events import BalanceObserved, BalancePlan, Finding, JobWindow, Su
 from paceline.kafka.follow import NOW, Follower
 from paceline.kafka.reach import listens
 from paceline.kafka.settings import BrokerSettings
+from paceline.own_host import here
 from paceline.patience import patient
 from paceline.terminal import Progress, say
+from paceline.this_node import this_node
 from paceline.topics import BALANCE, FINDING, OP, PLAN, SUGGESTION, WINDOW
 from paceline.training.example_faults import LINK_COMMAND_VARIABLE
 
@@ -201,7 +203,9 @@ class DemoRun:
         for suggestion in ranked(self._suggested.values(), time.time()):
             if suggestion.state != "withdrawn":
                 say(f"what to do: {suggestion.title}")
-                lines = [f"- {step}" for step in suggestion.steps] + [f"$ {one}" for one in suggestion.apply]
+                lines = [f"- {step}" for step in suggestion.steps] + [
+                    f"$ {here(one, this_node())}" for one in suggestion.apply
+                ]
                 for line in lines + [f"| {one}".rstrip() for one in suggestion.manifest.splitlines()]:
                     say(f"  {line}")
         if brought := self._gain.in_words():

@@ -28,6 +28,7 @@ VALUED = (
     "--total-steps",
 )
 UNTIMED = "the command runs without Paceline: no timings, no findings, no recording"
+UNNAMED = "the command goes on; its page is not named"
 UNWATCHED = "the command goes on; what runs beside it is no longer looked after"
 UNENDED = "the command has ended; its last timings, or the panel, may be missing"
 #: How often what broke off is taken up again.
@@ -86,6 +87,7 @@ def main(argv: list[str]) -> int:
         _kill(beside, net)
         net.failed(error, UNTIMED)
         return run_instead(*((plain_command(argv), os.environ) if asked is None else asked[:2]))
+    net.tried(lambda: run_start.name_page(asked, seen), UNNAMED)
     for _ in range(TRIES):
         try:
             return follow(child, beside, net)

@@ -258,15 +258,15 @@ def start(asked: Asked) -> tuple[SideProcesses, dict[str, str]]:
         inspector = {} if plugin is None else nccl_plugin.environment(plugin, environ, beside.nccl_folder)
         seen = environment(environ, options, beside.socket, fallback, inspector)
         told = {} if beside.tracking_socket is None else {TRACKING_VARIABLE: str(beside.tracking_socket)}
-        _tell_page(command, options, seen)
     except BaseException:
         beside.kill()
         raise
     return beside, seen | told
 
 
-def _tell_page(command: list[str], options: argparse.Namespace, seen: dict[str, str]) -> None:
-    """Say where a page on this machine shows this run."""
+def name_page(asked: Asked, seen: dict[str, str]) -> None:
+    """Say where a page on this machine shows this run, which has ``seen`` its surroundings."""
+    command, _, options, _ = asked
     stacks = stack_state.running(stack_state.folder(seen), stack_state.Machine())
     settings = optional_settings(seen, options.brokers) if stacks else None
     if link := page_link(stacks, settings.address if settings else None, command, seen):

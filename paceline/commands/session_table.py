@@ -15,7 +15,10 @@ MOST_SHOWN = 20
 
 
 def listed(sessions: Sequence[Mapping[str, Any]]) -> str:
-    """A line a session; of one that has received no numbered message it is not known whether any is missing."""
+    """A line a session, and below why one is as it is, with what to type.
+
+    Of a session that has received no numbered message it is not known whether any is missing.
+    """
     rows = [("NAME", "STATE", "OF", "MESSAGES", "MISSING", "STARTED")]
     rows += [
         (
@@ -29,9 +32,10 @@ def listed(sessions: Sequence[Mapping[str, Any]]) -> str:
         for session in sessions
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    reasons = [f"{_text(one, 'name')}: {_text(one, 'reason')}" for one in sessions if one.get("reason")]
+    more = [f"and {len(reasons) - MOST_SHOWN} more with a reason: --json"] if len(reasons) > MOST_SHOWN else []
+    return "\n".join([*lines, *reasons[:MOST_SHOWN], *more])
 
 
 def one(session: Mapping[str, Any]) -> str:
@@ -67,7 +71,7 @@ def numbers(stat: Mapping[str, Any]) -> str:
     rows = [
         ("session", _text(stat, "session")),
         ("started", _when(stat.get("started_s"))),
-        ("duration", _seconds(stat.get("duration_s")) if stat.get("duration_s") is not None else "still recording"),
+        ("duration", _seconds(stat.get("duration_s")) if stat.get("duration_s") is not None else "not ended"),
         ("messages", str(sum((stat.get("messages_by_topic") or {}).values()))),
         ("missing", _missing({"missing": stat.get("missing_messages"), "gap_count": len(stat.get("gaps") or [])})),
         ("nodes", str(len(stat.get("nodes") or []))),

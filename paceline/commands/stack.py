@@ -18,6 +18,7 @@ from paceline.kafka import embedded
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, optional_settings
 from paceline.kafka.topic_admin import ensure_topics
+from paceline.listeners import taken
 from paceline.settings import BROKERS, CONTROL_URL, aimed_at
 from paceline.terminal import Progress, say
 
@@ -141,7 +142,7 @@ def check_ports(options: argparse.Namespace) -> None:
     )
     for name, port, wanted in asked:
         if port is not None and wanted and free_port(port) != port:
-            raise StackError(f"--{name}-port={port}: something listens there already; choose another")
+            raise StackError(f"--{name}-port={port}: {taken(port)}; or choose another port")
 
 
 def start_control(options: argparse.Namespace, services: Services, environ: Mapping[str, str]) -> dict[str, str]:

@@ -3,7 +3,8 @@
 Rule of this file: pure. Texts are of other processes and may be of any length; whoever prints them makes them visible.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 from paceline import wire
 from paceline.events import Effect, Gain, Suggestion
@@ -15,6 +16,8 @@ from paceline.words import age
 OPEN = ("new", "accepted", "applied")
 #: Suggestions that are kept, and lines of one that are shown.
 MOST, MOST_LINES, LONGEST = 10_000, 20, 400
+#: Of suggestions that may have been meant so many are named, by so many letters of their ids.
+_NAMED, _LONGEST_ID = 5, 100
 _SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
 
 
@@ -48,6 +51,26 @@ class SuggestionList:
         """The suggestion with that id, else those whose id begins so, by id: partitions are read in any order."""
         exact = self.held.get(start)
         return [exact] if exact else [self.held[id_] for id_ in sorted(self.held) if id_.startswith(start)]
+
+
+def no_single(start: str, found: Sequence[Suggestion], there: Sequence[Suggestion]) -> str:
+    """Why ``start`` names none of the suggestions that are ``there``, most wanted first, or several: ``found``.
+
+    >>> no_single("x", [], [])
+    "no suggestion's id begins with 'x', and nothing is suggested; --all shows what is over"
+    """
+    if found:
+        named = ", ".join(one.id for one in found[:_NAMED])
+        return f"{len(found)} suggestions begin with {start!r}: {named}{', …' if len(found) > _NAMED else ''}"
+    none = f"no suggestion's id begins with {start[:_LONGEST_ID]!r}"
+    if not there:
+        return f"{none}, and nothing is suggested; --all shows what is over"
+    ids = [one.id for one in there]
+    near = get_close_matches(start[:_LONGEST_ID], [id_[:_LONGEST_ID] for id_ in ids], n=1)
+    if near:
+        return f"{none}; did you mean {next(id_ for id_ in ids if id_.startswith(near[0]))!r}?"
+    more = f" and {len(ids) - _NAMED} more: --all lists them" if len(ids) > _NAMED else ""
+    return f"{none}; there are {', '.join(ids[:_NAMED])}{more}"
 
 
 def concerns(suggestion: Suggestion, job: str | None, cluster: str | None) -> bool:

@@ -8,16 +8,14 @@ import argparse
 import contextlib
 import os
 import secrets
-import socket
 import time
 from importlib.metadata import entry_points
 
 from paceline import service_modules, wire
 from paceline.command_rules import suggestion_target
 from paceline.commands.asking import ask, issuer, refusal, seconds, told
-from paceline.commands.suggestion_list import SuggestionList, concerns, lines
+from paceline.commands.suggestion_list import SuggestionList, concerns, lines, no_single
 from paceline.events import ACCEPT, DISMISS, Command, Suggestion
-from paceline.identity import node_of
 from paceline.install import install
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, Follower
@@ -29,6 +27,7 @@ from paceline.patience import patient
 from paceline.prometheus import PrometheusError
 from paceline.settings import number
 from paceline.terminal import Progress, say
+from paceline.this_node import this_node
 from paceline.topics import SUGGESTION
 from paceline.visible import visible
 
@@ -149,8 +148,8 @@ def _decide(settings: BrokerSettings, args: argparse.Namespace) -> int:
         _catch_up(settings, follower, held)
     found = [one for one in held.find(start) if concerns(one, args.job, args.cluster)]
     if len(found) != 1:
-        named = f": {', '.join(one.id for one in found[:5])}{', …' if len(found) > 5 else ''}"
-        say(f"{len(found) or 'no'} suggestions begin with {start!r}{named if found else '; --all lists them'}", PROGRAM)
+        there = held.chosen(time.time(), all_=args.all, job=args.job, cluster=args.cluster)
+        say(no_single(start, found, there), PROGRAM)
         return 1
     command = Command(
         id=secrets.token_hex(8),
@@ -207,8 +206,7 @@ def _catch_up(settings: BrokerSettings, follower: Follower, held: SuggestionList
 
 
 def _print(suggestion: Suggestion, now_s: float, *, as_json: bool) -> None:
-    host = node_of(os.environ, socket.gethostname())
-    text = [wire.encode(suggestion).decode()] if as_json else lines(suggestion, now_s, host)
+    text = [wire.encode(suggestion).decode()] if as_json else lines(suggestion, now_s, this_node())
     print("\n".join(visible(line) for line in text), flush=True)
 
 

@@ -35,6 +35,7 @@ from paceline.commands.worker_watch import WorkerWatch, readiness
 from paceline.kafka.embedded import EmbeddedBrokerError
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.listeners import taken
 from paceline.options import Parser
 from paceline.settings import CONTROL_URL
 from paceline.terminal import say
@@ -107,7 +108,7 @@ def _logs(options: argparse.Namespace) -> Path:
 def _up(options: argparse.Namespace) -> None:
     require("streams", "collect", "ui", *wanted(options))
     if free_port(options.ui_port) != options.ui_port:
-        raise StackError(f"--ui-port={options.ui_port}: something listens there already; choose another")
+        raise StackError(f"--ui-port={options.ui_port}: {taken(options.ui_port)}; or choose another port")
     check_ports(options)
     folder = _logs(options)
     # The broker ends last: who is still publishing, or leaving its group, finds it there.

@@ -5,6 +5,7 @@ retention frees no memory: everything that must last goes to Apache Kafka.
 """
 
 import contextlib
+import errno
 import os
 import secrets
 import signal
@@ -18,6 +19,7 @@ from typing import IO
 
 from paceline import child
 from paceline.install import install
+from paceline.listeners import taken
 from paceline.patience import patient
 
 HOST = "127.0.0.1"
@@ -125,7 +127,7 @@ def _free(port: int) -> int:
                 f"port {port} does not exist; allowed: 1 to 65535, or 0 for any free one"
             ) from None
         except OSError as error:
-            cause = os.strerror(error.errno or 0)
+            cause = taken(port) if error.errno == errno.EADDRINUSE else os.strerror(error.errno or 0)
             mend = f"name another port, or use what listens there with --brokers {HOST}:{port}"
             raise EmbeddedBrokerError(f"port {port} cannot be used ({cause}); {mend}") from error
         return int(probe.getsockname()[1])

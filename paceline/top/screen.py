@@ -15,6 +15,7 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static
 
+from paceline.this_node import this_node
 from paceline.visible import visible
 from paceline.words import age
 
@@ -213,7 +214,7 @@ def _lines(picture: Picture) -> dict[tuple[str, str], Callable[[], list[str]]]:
     """What can be shown in full, by pane and key."""
     found = {("findings", row.finding.id): (lambda row=row: finding_lines(row.finding)) for row in picture.findings}
     held = {
-        ("suggestions", row.suggestion.id): (lambda row=row: suggestion_lines(row.suggestion))
+        ("suggestions", row.suggestion.id): (lambda row=row: suggestion_lines(row.suggestion, this_node()))
         for row in picture.suggestions
     }
     return {**found, **held}

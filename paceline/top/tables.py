@@ -9,6 +9,7 @@ from typing import Any
 from unicodedata import combining, east_asian_width
 
 from paceline.events import Finding, Suggestion
+from paceline.own_host import here
 from paceline.settings import aimed_at
 from paceline.visible import visible
 from paceline.words import LONGEST_NAME, age, digits, measured, seconds, verdict
@@ -164,15 +165,15 @@ def finding_lines(finding: Finding) -> list[str]:
     return [_cell(line) for line in [*lines, *where, steps, lost, finding.summary, *numbers] if line]
 
 
-def suggestion_lines(suggestion: Suggestion) -> list[str]:
-    """A suggestion in full, a line a fact."""
+def suggestion_lines(suggestion: Suggestion, host: str = "") -> list[str]:
+    """A suggestion in full, a line a fact; commands as ``host`` takes them, the machine that they are read on."""
     lines = [suggestion.title, f"{suggestion.state}, {suggestion.target}", suggestion.reason]
     lines += [
         f"gain {_gain(suggestion)}" if _gain(suggestion) else "",
         f"risk {suggestion.risk} {suggestion.risk_reason}",
     ]
     lines += [f"{number}. {step}" for number, step in enumerate(suggestion.steps[:20], 1)]
-    lines += [f"$ {command}" for command in suggestion.apply[:20]]
+    lines += [f"$ {here(command, host)}" for command in suggestion.apply[:20]]
     lines += [f"id {suggestion.id}"]
     return [_cell(line) for line in lines if line]
 

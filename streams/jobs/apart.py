@@ -1,10 +1,12 @@
-"""Do the ranks of a job wait for each other: where they never do, nobody can hold another back.
+"""Do the ranks of a job wait for each other: where they do not, none can hold another back.
 
-Rule of this file: pure counting. It asks only where all waiting is measured, and reports once the job has run for a
-while without any.
+Rule of this file: pure counting. It asks only where all waiting in torch.distributed is measured and there is none.
+Ranks may still exchange by another library (Horovod, MPI), whose waiting is not measured. Unequal ranks show it: if
+their steps are equally long, they wait; if their steps differ as their work does, they do not. Of ranks that work alike
+nothing follows: waiting may be part of what counts as their work.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,18 +14,21 @@ from paceline.events import OP_INDEX, Finding
 
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured
-from ..robust import known_or_zero
+from ..robust import Array
 from .job_episodes import JobEpisodes, JudgedWindow, Sight
 from .ticks import Tick
 
 #: A job has one set of ranks.
 _JOB = "ranks"
-#: A rank that works longer by this share of a step is slower; its peers, if they wait for it, stand still that long.
-_WAITED_SHARE = 0.05
+#: A rank that works longer than another by this share of a step is slower; the other, if it waits, waits that long.
+_UNEQUAL_SHARE = 0.05
+#: Steps that differ by this share of what the work differs by are not made equal by waiting.
+_KEPT_SHARE = 0.5
 _WAIT = OP_INDEX["communication"]
 #: The evidence that only this finding has.
 _WAITED = "waited_for_others"
 
+Relation = Literal["together", "apart", "unknown"]
 ApartEpisode = Episode[str, Measured]
 
 
@@ -45,9 +50,10 @@ class Apart:
         if not tick.waits_measured:
             return None
         self.waited = self.waited or bool(np.nansum(tick.seconds[_WAIT]) > 0.0)
-        apart = int((~np.isnan(tick.own)).sum()) > 1 and not self.waited and not _stand_still(tick)
+        seen = relation(tick.own, tick.total)
+        apart = int((~np.isnan(tick.own)).sum()) > 1 and not self.waited and seen != "together"
         if self.ticks < self.after_ticks:
-            self.ticks = self.ticks + _differ(tick) if apart else 0
+            self.ticks = self.ticks + (seen == "apart") if apart else 0
         if self.ticks < self.after_ticks:
             return None
         window = JudgedWindow(tick.first_step, tick.last_step, tick.span_s, tick.each)
@@ -63,14 +69,31 @@ class Apart:
         self.episodes.load(data["episodes"])
 
 
-def _differ(tick: Tick) -> bool:
-    """Whether some rank works longer than its peers: of ranks that work alike nobody can tell whether they wait."""
-    return bool(np.nanmax(known_or_zero(tick.excess), initial=0.0) >= _WAITED_SHARE)
+def relation(work_s: Array, step_s: Array) -> Relation:
+    """What the ranks' work and steps say of whether they wait for each other, by the slowest and the fastest of them.
 
+    Args:
+        work_s: seconds a step that each rank works; NaN where that is not known.
+        step_s: seconds that its steps take; of the same shape, or empty where it is not known.
 
-def _stand_still(tick: Tick) -> bool:
-    """Whether ranks stand still for one another outside of what is measured: exchanging by another library."""
-    return bool(np.nanmax(known_or_zero(tick.waited / tick.base), initial=0.0) >= _WAITED_SHARE)
+    >>> relation(np.array([0.1, 0.1, 0.2]), np.array([0.1, 0.1, 0.2]))
+    'apart'
+    >>> relation(np.array([0.1, 0.1, 0.2]), np.array([0.2, 0.2, 0.2]))
+    'together'
+    >>> relation(np.array([0.2, 0.2, 0.2]), np.array([0.2, 0.2, 0.2]))
+    'unknown'
+    """
+    if step_s.shape != work_s.shape:
+        return "unknown"
+    known = ~np.isnan(work_s) & ~np.isnan(step_s)
+    work_s, step_s = work_s[known], step_s[known]
+    if work_s.size < 2:
+        return "unknown"
+    slow, fast = int(work_s.argmax()), int(work_s.argmin())
+    more_s = work_s[slow] - work_s[fast]
+    if more_s <= 0.0 or more_s < _UNEQUAL_SHARE * np.median(step_s):
+        return "unknown"
+    return "apart" if step_s[slow] - step_s[fast] >= _KEPT_SHARE * more_s else "together"
 
 
 def is_apart(finding: Finding) -> bool:
@@ -82,8 +105,8 @@ def said(ranks: int) -> Said:
     """What is said of a job whose ranks work apart."""
     evidence = [number(_WAITED, 0.0, "s/step", None, "time in collectives of torch.distributed, all ranks")]
     summary = (
-        f"No collective of torch.distributed was seen: as far as is measured, the {ranks} ranks of this job do not "
-        "wait for each other, so none is named as slow."
+        f"No collective of torch.distributed was seen, and the {ranks} ranks have steps of unequal length: as far as "
+        "is measured, they do not wait for each other, so none is named as slow."
     )
     over = "The ranks wait for each other now: they are compared from here on."
     return Said(Subject("insufficient_data", "apart"), evidence, summary, over=over, severity="info")

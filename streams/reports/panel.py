@@ -3,7 +3,10 @@
 Rule of this file: pure words over a summary. It judges nothing; a number it cannot know is left out, never made up.
 """
 
+import math
 import statistics
+
+import numpy as np
 
 from paceline.accused_units import accused_ranks, many_of, unit_of
 from paceline.energy.energy_book import EnergyBook
@@ -13,7 +16,7 @@ from paceline.paired import LEAST_PAIRS
 from paceline.ranges import ranges
 from paceline.visible import visible
 
-from ..jobs.apart import is_apart
+from ..jobs.apart import is_apart, relation
 from ..jobs.short_run_evidence import ALONE, is_short_run
 from . import energy
 from .summary import JobSummary, Summary
@@ -183,14 +186,38 @@ def _nobody(job: JobSummary) -> list[str]:
     if missing:
         return [_row("Verdict", f"not enough to judge: {missing}")]
     own = _own_s(job)
-    if job.probed and _apart(job):
-        told = "no collective of torch.distributed was seen, so ranks do not wait for each other"
-        return [_row("Verdict", f"no rank can be held back: {told}"), *_slowest(own)]
+    if job.probed and _no_exchange(job):
+        verdict = _unconnected(job, own)
+        return [*([_row("Verdict", verdict)] if verdict else _compared(job, own)), *_slowest(own)]
     if _silent(job):
         told = f"no communication is recognised in {len(own)} ranks, so time spent waiting counts as work"
         return [_row("Verdict", f"not enough to judge: {told}, and no rank can be named or cleared")]
-    lines = [_row("Verdict", f"no rank holds this job back: {len(own) or len(job.nodes)} ranks compared")]
-    return lines + _slowest(own)
+    return [*_compared(job, own), *_slowest(own)]
+
+
+def _compared(job: JobSummary, own: dict[int, float]) -> list[str]:
+    return [_row("Verdict", f"no rank holds this job back: {len(own) or len(job.nodes)} ranks compared")]
+
+
+def _unconnected(job: JobSummary, own: dict[int, float]) -> str | None:
+    """The verdict on ranks without a collective of torch.distributed; None where they wait for each other all the same.
+
+    They may exchange by another library, which waits inside of what counts as their work.
+    """
+    none = "no collective of torch.distributed was seen"
+    work_s = np.array(list(own.values()))
+    step_s = np.array([job.step_s[rank] / job.timed_steps[rank] for rank in own])
+    seen = relation(work_s, step_s)
+    live = any(is_apart(one) and one.state == "confirmed" for one in job.findings.values())
+    if live or seen == "apart":
+        unequal = f", and their steps take {_ms(step_s.min())} to {_ms(step_s.max())}" if seen == "apart" else ""
+        return f"no rank is named: {none}{unequal}, so as far as is measured these ranks do not wait for each other"
+    if seen == "together":
+        return None
+    return (
+        f"not enough to judge: {none}, and all {len(own)} ranks work equally long. If they exchange by another library "
+        "(Horovod, MPI), waiting counts as work, so no rank can be named or cleared"
+    )
 
 
 def _slowest(own: dict[int, float]) -> list[str]:
@@ -202,8 +229,8 @@ def _slowest(own: dict[int, float]) -> list[str]:
     return [_row("Why", f"median rank works {_ms(median)} a step, the slowest, rank {worst}, {_ms(own[worst])}")]
 
 
-def _apart(job: JobSummary) -> bool:
-    """Whether several ranks told their steps, and none ever communicated."""
+def _no_exchange(job: JobSummary) -> bool:
+    """Whether several ranks reported their steps, and none ever communicated."""
     spent_s = (phases.get("communication", 0.0) for phases in job.phase_s.values())
     return len(job.phase_s) > 1 and not job.collectives and not any(spent_s)
 
@@ -263,10 +290,21 @@ def _cost(cost: ProbeCost, usual_s: float) -> str:
     if added is None or low is None or high is None or not cost.step_s:
         return f"cost not measured: {_unmeasured(cost, usual_s)}"
     steps = f"{cost.least_steps} to {cost.most_steps}" if cost.least_steps < cost.most_steps else f"{cost.most_steps}"
-    return (
-        f"{added * 1e3:+.3f} ms a step, 95 % interval {low * 1e3:+.3f} to {high * 1e3:+.3f} ms "
-        f"({added / cost.step_s:+.1%}), from {cost.pairs} pairs of windows of {steps} steps"
-    )
+    pairs = f"from {cost.pairs} pairs of windows of {steps} steps"
+    ms, percent = _decimals(1e3 * (high - low)), _decimals(1e2 * (high - low) / cost.step_s)
+    interval = f"95 % interval {low * 1e3:+z.{ms}f} to {high * 1e3:+z.{ms}f} ms"
+    if low > 0.0:
+        shares = f"{low / cost.step_s:+.{percent}%} to {high / cost.step_s:+.{percent}%}"
+        return f"{added * 1e3:+.{ms}f} ms a step, {interval} ({shares}), {pairs}"
+    if high > 0.0:
+        most = f"at most {high * 1e3:.{ms}f} ms a step ({high / cost.step_s:.{percent}%})"
+        return f"{most}, and perhaps nothing: {interval}, {pairs}"
+    return f"none measurable: {interval} a step, {pairs}"
+
+
+def _decimals(width: float) -> int:
+    """Decimals of a number that is known to about ``width``: two digits of that, and none that it says nothing of."""
+    return min(max(1 - math.floor(math.log10(width)), 0), 3) if width > 0.0 else 3
 
 
 def _unmeasured(cost: ProbeCost, usual_s: float) -> str:

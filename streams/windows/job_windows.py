@@ -3,7 +3,8 @@
 Rule of this file: windows follow one clock, that of the **reference rank** (the lowest heard): a second holds the steps
 that the reference began in it, and every other rank is counted by step number. So ranks whose clocks are hours apart
 stand in the same window, and no duration is ever taken between two clocks. A window closes when every rank has told its
-last step; ranks that keep silent are waited for ``PATIENCE_S`` of the reference's time, then no longer.
+last step; ranks that keep silent are waited for ``PATIENCE_S`` of the reference's time, then no longer. At the end of a
+job, when all its producers have said goodbye, the windows that are still open close as they are: no step is left out.
 """
 
 from typing import Any
@@ -24,7 +25,7 @@ from .open_steps import OpenSteps
 
 LENGTHS_S = (1.0, 10.0, 60.0)
 PATIENCE_S = 10.0
-_LAYOUT = 7
+_LAYOUT = 8
 
 
 class JobWindows:
@@ -42,11 +43,19 @@ class JobWindows:
         self.waived: set[int] = set()
         self.unheard_waived = False
         self.levels: list[tuple[int, Part] | None] = [None for _ in LENGTHS_S[1:]]
+        #: Producers that may report more steps, and whose windows these are: cluster, job and attempt.
+        self.reporting: set[str] = set()
+        self.owner: tuple[str, str, int] = ("", "", 0)
 
     def update(self, event: PhaseTimings) -> list[RankWindow | JobWindow]:
         """Take in one batch; the windows that it completes."""
         if not self.coverage.admit(event.producer, event.sequence):
             return []
+        self.owner = (event.cluster, event.job, event.attempt)
+        if isinstance(event, StepTimings) and event.ended:
+            self.reporting.discard(event.producer)
+        else:
+            self.reporting.add(event.producer)
         event, who, fresh, beyond = self.speakers.hear(event, self.most_ranks)
         self.coverage.leave_out(beyond, self.most_ranks)
         if fresh:
@@ -73,23 +82,44 @@ class JobWindows:
         self.rows = rows
 
     def finish(self) -> list[RankWindow | JobWindow]:
-        """The windows that the messages that still wait complete."""
-        return self._advance(ready) if (ready := self.gather.drain()) else []
+        """The windows that the messages that still wait complete; all that are open where the job has ended."""
+        found = self._advance(ready) if (ready := self.gather.drain()) else []
+        ended = self.open.slot and not self.reporting and len(self.open.slot) >= self.coverage.expected
+        return found + self._close_all() if ended else found
+
+    def conclude(self) -> list[RankWindow | JobWindow]:
+        """The windows that are open at the end of all events, as they are."""
+        return self._close_all()
+
+    def expire(self) -> list[RankWindow | JobWindow]:
+        """The windows that are open when the job is forgotten, idle for long: more steps would be of later ones."""
+        return self._close_all()
 
     def _advance(self, batches: list[PhaseTimings]) -> list[RankWindow | JobWindow]:
         self.open.update(self.rows.of(batches))
         self.collectives.update([one for one in batches if isinstance(one, StepTimings)], self.coverage)
         out: list[RankWindow | JobWindow] = []
         while closed := self._close():
-            second, steps = closed
-            out += self._emit(batches[-1], second, part(self.open, steps, self.collectives))
-            self.open.drop(steps)
+            out += self._emit(*closed)
         return out
 
-    def _close(self) -> tuple[int, int] | None:
-        """The first second that is over, and how many steps it holds."""
+    def _close_all(self) -> list[RankWindow | JobWindow]:
+        """All windows that are open, though no later step shows that they are over."""
+        out: list[RankWindow | JobWindow] = []
+        while closed := self._close(last=True):
+            out += self._emit(*closed)
+        for at, length_s in enumerate(LENGTHS_S[1:]):
+            if (level := self.levels[at]) is not None:
+                out += self._windows(length_s, level[0] * length_s, level[1])
+            self.levels[at] = None
+        return out
+
+    def _close(self, *, last: bool = False) -> tuple[int, int] | None:
+        """The first second that is over, and how many steps it holds; ``last``: over or not."""
         self._choose_reference()
         open_steps = self.open
+        if last and self.reference >= 0 and np.isnan(open_steps.start_s[: open_steps.used, self.reference]).all():
+            self._refer_to_lowest(~np.isnan(open_steps.start_s[: open_steps.used]).all(axis=0))
         starts = open_steps.start_s[: open_steps.used, self.reference] if self.reference >= 0 else np.zeros(0)
         told = np.flatnonzero(~np.isnan(starts))
         if not told.size:
@@ -99,6 +129,8 @@ class JobWindows:
         # A step that the reference did not tell belongs with the one before; a clock set back does not go back.
         second = np.fmax.accumulate(second)
         later = np.flatnonzero(second > second[0])
+        if last:
+            return int(second[0]), int(later[0]) if later.size else open_steps.used
         if not later.size:
             return None
         steps = int(later[0])
@@ -126,29 +158,34 @@ class JobWindows:
         row = int(np.searchsorted(open_steps.numbers, open_steps.last_step[self.reference], side="right"))
         if row >= open_steps.used:
             return
-        ahead = open_steps.newest_s - open_steps.start_s[row] > PATIENCE_S
-        if ahead.any():
-            ranks = open_steps.ranks
-            self.reference = min(np.flatnonzero(ahead).tolist(), key=lambda slot: ranks[slot])
+        self._refer_to_lowest(open_steps.newest_s - open_steps.start_s[row] > PATIENCE_S)
 
-    def _emit(self, event: PhaseTimings, second: int, sums: Part) -> list[RankWindow | JobWindow]:
-        out = self._windows(event, LENGTHS_S[0], second, sums)
+    def _refer_to_lowest(self, slots: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
+        """Follow the clock of the lowest rank of these ``slots``, where there is one."""
+        if slots.any():
+            ranks = self.open.ranks
+            self.reference = min(np.flatnonzero(slots).tolist(), key=lambda slot: ranks[slot])
+
+    def _emit(self, second: int, steps: int) -> list[RankWindow | JobWindow]:
+        """The windows that the first ``steps`` open steps, of one ``second``, complete; those are then closed."""
+        sums = part(self.open, steps, self.collectives)
+        out = self._windows(LENGTHS_S[0], second, sums)
         for at, length_s in enumerate(LENGTHS_S[1:]):
             number = int(second // length_s)
             open_ = self.levels[at]
             if open_ is not None and open_[0] != number:
-                out += self._windows(event, length_s, open_[0] * length_s, open_[1])
+                out += self._windows(length_s, open_[0] * length_s, open_[1])
                 open_ = None
             self.levels[at] = (number, sums if open_ is None else merge(open_[1], sums))
+        self.open.drop(steps)
         return out
 
-    def _windows(
-        self, event: PhaseTimings, length_s: float, start_s: float, sums: Part
-    ) -> list[RankWindow | JobWindow]:
+    def _windows(self, length_s: float, start_s: float, sums: Part) -> list[RankWindow | JobWindow]:
+        cluster, job, attempt = self.owner
         common = {
-            "cluster": event.cluster,
-            "job": event.job,
-            "attempt": event.attempt,
+            "cluster": cluster,
+            "job": job,
+            "attempt": attempt,
             "start_s": float(start_s),
             "length_s": length_s,
         }
@@ -165,6 +202,8 @@ class JobWindows:
             "waived": sorted(self.waived),
             "unheard_waived": self.unheard_waived,
             "levels": [level and [level[0], level[1].snapshot()] for level in self.levels],
+            "reporting": sorted(self.reporting),
+            "owner": list(self.owner),
         }
         return pack(_LAYOUT, state)
 
@@ -186,6 +225,9 @@ class JobWindows:
             made.waived = set(state["waived"])
             made.unheard_waived = state["unheard_waived"]
             made.levels = [level and (level[0], _part(level[1])) for level in state["levels"]]
+            made.reporting = set(state["reporting"])
+            cluster, job, attempt = state["owner"]
+            made.owner = (cluster, job, attempt)
         return made
 
 

@@ -6,10 +6,16 @@ from typing import Any
 import pytest
 
 from archive.writer import Writer
+from paceline import topics
+from paceline.events import JobWindow
 from paceline.history.store import Store
 from paceline.history.views import Scope
+from streams.processor import Processor
+from streams.reports.job_level import JobLevel
+from streams.reports.summary import Summary
 from tests.archive.conftest import commit
 from tests.derived_events import described, job_window
+from tests.streams.conftest import training
 
 Ask = Callable[..., list[tuple[Any, ...]]]
 DAY_S, NOW_S = 86_400.0, 1.7e9
@@ -45,3 +51,20 @@ def test_of_each_part_of_a_job_the_last_word_counts(store: Store, ask: Ask):
     commit(Writer(store), told, published_s=NOW_S)
     assert ask("SELECT count(*), count(ended_s) FROM job_parts") == [(2, 1)]
     assert ask("SELECT ended_s, exit_status FROM jobs") == [(None, 3)]
+
+
+@pytest.mark.long
+def test_history_report_and_panel_count_the_same_steps(store: Store, ask: Ask):
+    """Of a job that ends in the middle of a window."""
+    processor, summary, level = Processor(recorded=True), Summary(), JobLevel(10.0)
+    windows = []
+    for event in training(seconds=5)[:-2]:
+        summary.update(event)
+        windows += [answer for _, answer in processor.update(topics.OP_V1, event)]
+    windows = [one for one in [*windows, *(answer for _, answer in processor.finish())] if isinstance(one, JobWindow)]
+    for window in windows:
+        if window.length_s == level.length_s:
+            level.add_job(window)
+    commit(Writer(store), windows)
+    (job,) = summary.jobs.values()
+    assert (ask("SELECT steps FROM jobs"), level.steps) == ([(job.steps,)], job.steps)

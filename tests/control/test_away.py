@@ -19,6 +19,8 @@ from paceline.kafka.settings import BrokerSettings
 class Brokers:
     """In place of a follower: each poll takes half a minute, and the state is that of ``answers`` then."""
 
+    cluster = ""
+
     def __init__(self, answers: Callable[[float], str]) -> None:
         self._answers, self.now_s, self.cause, self.polls = answers, 0.0, "connection refused", 0
 

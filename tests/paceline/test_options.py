@@ -22,7 +22,9 @@ def parser() -> Parser:
     made.add_argument("--brokers")
     made.add_argument("--port", type=int)
     made.add_argument("--secret-door", help="==SUPPRESS==")
-    below = made.add_subparsers().add_parser("list")
+    actions = made.add_subparsers()
+    actions.add_parser("stop").add_argument("--of-another")
+    below = actions.add_parser("list")
     below.add_argument("--severity", choices=("low", "high"))
     return made
 
@@ -61,6 +63,15 @@ def test_words_of_the_process_are_kept_too(capsys, monkeypatch):
 )
 def test_a_misspelt_option_names_the_one_that_was_meant(capsys, word, meant):
     assert f"did you mean {meant}?" in refusal(capsys, parser(), "list", word)
+
+
+def test_an_option_of_another_action_is_not_suggested_again(capsys):
+    """What was typed is spelt right."""
+    said = refusal(capsys, parser(), "list", "--of-another")
+    assert "did you mean" not in said
+    assert said.rstrip().endswith(
+        "unrecognized arguments: --of-another; --of-another: an option, but not of this action"
+    )
 
 
 @pytest.mark.parametrize("word", ["--zzz", "brokers", "--secret-dor"])

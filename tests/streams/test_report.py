@@ -43,11 +43,12 @@ def test_a_recording_is_told_in_every_format(run, kind, capsys):
 
 
 @pytest.mark.long
-def test_the_name_of_the_file_says_the_format(run, tmp_path):
+def test_the_name_of_the_file_says_the_format(run, tmp_path, capsys):
     """And the file is whole or not there."""
     out = tmp_path / "run.html"
     assert main([run, "-o", str(out)]) == 0
     assert out.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert capsys.readouterr() == ("", f"paceline report: wrote {out} ({out.stat().st_size:,} bytes)\n")
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
 
 

@@ -264,6 +264,13 @@ def test_hostile_texts_stay_text(heard, open_page):
     assert not app.markdown
 
 
+def test_a_command_for_the_machine_of_the_page_is_shown_for_there_and_elsewhere(heard, open_page, monkeypatch):
+    """Who reads the page may be on it, or see it through a tunnel."""
+    monkeypatch.setenv("PACELINE_NODE", "gpu-7")
+    shown = open_page(heard(suggestion(1, NOW_S, apply=["ssh gpu-7 'free -m'", "ssh gpu-8 uptime"])))
+    assert shown.code[0].value == "free -m  # on gpu-7; from elsewhere: ssh gpu-7 'free -m'\nssh gpu-8 uptime"
+
+
 def test_clocks_hours_off_break_nothing(heard, open_page):
     """A suggestion of tomorrow, and one whose time is over."""
     tomorrow = suggestion(1, NOW_S + 86_400.0)

@@ -7,6 +7,8 @@ import streamlit as st
 
 from paceline.control_client import segment
 from paceline.events import Evidence, Suggestion
+from paceline.own_host import either
+from paceline.this_node import this_node
 from paceline.words import age, evidence_name, quantity
 
 from .. import suggestion_words as words
@@ -36,7 +38,8 @@ def draw(one: Suggestion, shown: Shown, door: ControlDoor | None, issuer: str | 
             effect = safe(words.effect_words(one.effect))
             st.html(f'<div class="pl"><p style="color:{tone}"><b>Measured:</b> {effect}</p></div>')
         if one.apply:
-            st.code("\n".join(one.apply), language=None, wrap_lines=True)
+            commands = [either(command, this_node()) for command in one.apply]
+            st.code("\n".join(commands), language=None, wrap_lines=True)
         with st.expander("Evidence and steps", expanded=opened, key=f"why-{one.id}"):
             _why(one, shown)
         if door is not None:

@@ -59,12 +59,12 @@ def _verdict(comparison: Comparison) -> Notice:
             default=None,
         )
         where = "" if worst is None else f" Most of it: {_name(worst)}, {seconds(worst.second_s - worst.first_s)} more."
-        return Notice(f"The second run is slower: {_percent(step.ratio)}", f"{span}, beyond {limit}.{where}", "slow")
+        return Notice(f"The second run is slower ({_percent(step.ratio)})", f"{span}, beyond {limit}.{where}", "slow")
     if comparison.verdict == FASTER:
-        return Notice(f"The second run is faster: {_percent(step.ratio)}", f"{span}.", "good")
+        return Notice(f"The second run is faster ({_percent(step.ratio)})", f"{span}.", "good")
     if comparison.verdict == EQUAL:
-        return Notice("The second run is not slower", f"{_percent(step.ratio)}, {span}: within {limit}.", "good")
-    text = f"{_percent(step.ratio)}, {span}: more than {limit} is neither shown nor ruled out. Compare longer runs."
+        return Notice("The second run is not slower", f"{_percent(step.ratio)}, {span}, within {limit}.", "good")
+    text = f"{_percent(step.ratio)}, {span}; more than {limit} is neither shown nor ruled out. Compare longer runs."
     return Notice("Not certain that the second run is no slower", text, "caution")
 
 

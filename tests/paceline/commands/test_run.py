@@ -14,6 +14,7 @@ import pytest
 
 from paceline import columns, topics, wire
 from paceline.commands.side_processes import MOST_DEATHS
+from paceline.commands.stack_state import Machine, Stack, write
 from paceline.events import CollectiveCalls, JobDescribed, StepTimings
 from paceline.recording import Line, RecordingError, read
 
@@ -348,6 +349,22 @@ def test_a_users_folder_called_like_a_service_is_not_ours(tmp_path: Path) -> Non
     done = subprocess.run([program, *command[1:]], cwd=tmp_path, capture_output=True, check=False)
     assert b"the wrong one" not in done.stderr
     assert recording.stat().st_size > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "said"), [(["nosuchcmd"], "nosuchcmd: no such command"), (["true"], "page: http://127.0.0.1:1")]
+)
+def test_the_page_is_named_of_a_command_that_runs(tmp_path: Path, command: list[str], said: str) -> None:
+    """A link to a run that never started leads nowhere."""
+    me = Machine().process(os.getpid())
+    assert me is not None
+    addresses = {"page": "http://127.0.0.1:1", "broker": NOWHERE}
+    write(Stack(process=me, started_s=1.0, detached=False, logs="", addresses=addresses), tmp_path / "paceline")
+    environ = {"XDG_STATE_HOME": str(tmp_path)}
+    _, _, err = run("--brokers", NOWHERE, "--no-panel", "--", *command, folder=tmp_path, environ=environ)
+    assert err.splitlines()[0].startswith(f"paceline: {said}")
+    assert ("page:" in err) == (command == ["true"])
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ def test_numbers_are_rounded_and_what_was_not_measured_is_a_dash() -> None:
 
 
 def test_an_answer_that_lacks_everything_is_still_a_table() -> None:
-    assert "still recording" in numbers({})
+    assert "not ended" in numbers({})
 
 
 def test_without_a_producer_nothing_is_proved() -> None:
@@ -63,3 +63,14 @@ def test_a_session_that_received_no_numbered_message_lists_no_count(held: dict[s
     ).split("\n")
     start = heading.index("MISSING")
     assert line[start : heading.index("STARTED")].strip() == missing
+
+
+def test_a_list_says_why_a_session_is_as_it_is() -> None:
+    """With what to type; those that record have no reason."""
+    told = [
+        {"name": "a", "state": "recording"},
+        {"name": "b", "state": "interrupted", "reason": "gone\x1b; recover it"},
+    ]
+    assert listed(told).splitlines()[3:] == ["b: gone\\u001b; recover it"]
+    many = [{"name": f"s{number}", "reason": "r"} for number in range(23)]
+    assert listed(many).splitlines()[-1] == "and 3 more with a reason: --json"

@@ -4,7 +4,7 @@ import pytest
 
 from paceline import wire
 from paceline.commands import suggestion_list
-from paceline.commands.suggestion_list import SuggestionList, is_open, lines, ranked
+from paceline.commands.suggestion_list import SuggestionList, is_open, lines, no_single, ranked
 from paceline.events import Effect, Gain, Suggestion
 
 NOW_S = 1_700_000_000.0
@@ -102,3 +102,28 @@ def test_a_long_one_is_cut() -> None:
     assert len(told) == suggestion_list.MOST_LINES + 1
     assert max(map(len, told)) == suggestion_list.LONGEST
     assert "more lines: --json has all of it" in told[-1]
+
+
+@pytest.mark.parametrize(
+    ("start", "found", "there", "said"),
+    [
+        ("4f2", [], [], "no suggestion's id begins with '4f2', and nothing is suggested; --all shows what is over"),
+        ("0ab13c", [], ["zz", "0ab12c"], "no suggestion's id begins with '0ab13c'; did you mean '0ab12c'?"),
+        ("nope", [], ["0ab12c", "77d"], "no suggestion's id begins with 'nope'; there are 0ab12c, 77d"),
+        ("nope", [], [f"{n}0{n}" for n in range(7)], "there are 000, 101, 202, 303, 404 and 2 more: --all lists them"),
+        ("7", ["71", "72"], ["71", "72"], "2 suggestions begin with '7': 71, 72"),
+        ("7", [f"7{n}" for n in range(7)], [], "7 suggestions begin with '7': 70, 71, 72, 73, 74, …"),
+    ],
+)
+def test_an_id_that_names_none_or_several_is_told_which_there_are(
+    start: str, found: list[str], there: list[str], said: str
+) -> None:
+    """What was meant where that is near; the first few else."""
+    assert no_single(start, [made(id_) for id_ in found], [made(id_) for id_ in there]).endswith(said)
+
+
+def test_an_id_of_any_length_takes_no_time() -> None:
+    """Ids come from other processes, and the beginning from a terminal."""
+    text = no_single("x" * 1_000_000, [], [made("y" * 100_000), made("x" * 99_000)])
+    assert text.startswith("no suggestion's id begins with 'xxx")
+    assert text.endswith("xxx'?")

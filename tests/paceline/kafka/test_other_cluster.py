@@ -19,7 +19,7 @@ from archive.merging import Days
 from control.book import Book
 from control.captures import CaptureBook
 from control.following import BusReader
-from control.recorder.recording import Recording
+from control.recorder.recording import OTHER_BROKERS, Recording
 from control.sessions.manifest import Definition, read_manifest
 from control.sessions.store import SessionStore
 from forecaster.consumer import EventConsumer
@@ -200,8 +200,8 @@ def test_its_database_goes_on(brokers: MadeUpBrokers, tmp_path: Path):
     assert mirror.rows["finding"] == 3
 
 
-def test_a_recorder_goes_on_with_a_gap_for_each_partition(brokers: MadeUpBrokers, tmp_path: Path):
-    """A session outlasts brokers, and its manifest says where they changed."""
+def test_a_recorder_ends_and_its_session_holds_one_cluster(brokers: MadeUpBrokers, tmp_path: Path):
+    """It is interrupted, and goes on when it finds its own cluster again."""
     stop = threading.Event()
     brokers.put(JOB, wire.encode(described(job="old")))
     definition = Definition(name="s", id="id", cluster="c", started_s=1.0)
@@ -209,8 +209,8 @@ def test_a_recorder_goes_on_with_a_gap_for_each_partition(brokers: MadeUpBrokers
     then_another(brokers, JOB, described(job="new"), stop)
     Recording(folder, SETTINGS, lambda state: None, stop, free_bytes=lambda: 2**40).run()
     told = read_manifest(folder.manifest)
-    assert [(gap.topic, gap.partition) for gap in told.gaps] == [(JOB.name, 0)]
-    assert "made again" in told.gaps[0].reason
+    assert (told.state.state, told.state.messages, told.gaps) == ("interrupted", 1, [])
+    assert told.state.reason.startswith(OTHER_BROKERS)
 
 
 class Kept:

@@ -215,6 +215,11 @@ def test_no_line_is_wider_than_the_terminal_and_none_holds_a_control_code(width:
     assert all(line.isprintable() for line in lines)
 
 
+@pytest.mark.parametrize(("host", "line"), [("node-0", "$ free -m"), ("login", "$ ssh node-0 'free -m'")])
+def test_a_command_for_the_machine_that_it_is_read_on_needs_no_ssh(host: str, line: str) -> None:
+    assert line in suggestion_lines(suggestion(apply=["ssh node-0 'free -m'"]), host)
+
+
 def test_a_filter_keeps_rows_whatever_their_case() -> None:
     held = usual()
     held.update(described(job="Other"), 1010.0)

@@ -6,7 +6,7 @@ import pytest
 
 from paceline import columns
 from paceline.events import Speakers, StepTimings
-from streams.jobs.apart import Apart, is_apart, said
+from streams.jobs.apart import Apart, is_apart, relation, said
 from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.snapshots import pack, unpack
 from tests.streams.jobs.conftest import OPS
@@ -49,8 +49,8 @@ def test_a_slow_rank_that_nobody_waits_for_is_not_accused(job):
     assert {one.kind for one in findings} == {"insufficient_data"}
     assert all(is_apart(one) and not one.ranks for one in findings)
     assert findings[0].summary == (
-        "No collective of torch.distributed was seen: as far as is measured, the 3 ranks of this job do not wait "
-        "for each other, so none is named as slow."
+        "No collective of torch.distributed was seen, and the 3 ranks have steps of unequal length: as far as is "
+        "measured, they do not wait for each other, so none is named as slow."
     )
     assert (findings[-1].severity, findings[-1].cost.lost_s) == ("info", 0.0)
 
@@ -116,3 +116,35 @@ def test_restored_it_goes_on_as_if_nothing_had_happened(make_tick, cut):
 def test_what_is_said_names_nobody():
     """It is a fact of the job, and costs nothing."""
     assert (said(3).subject.kind, said(3).subject.ranks, said(3).severity) == ("insufficient_data", (), "info")
+
+
+@pytest.mark.parametrize(
+    ("work", "steps", "seen"),
+    [
+        ([0.1, 0.1, 0.2], [0.1, 0.1, 0.2], "apart"),
+        ([0.1, 0.1, 0.2], [0.2, 0.2, 0.2], "together"),
+        ([0.1, 0.1, 0.105], [0.105, 0.105, 0.105], "unknown"),
+        ([0.1, 0.1, 0.1], [0.3, 0.1, 0.2], "unknown"),
+        ([0.2, 0.2, 0.1], [0.25, 0.25, 0.15], "apart"),
+        ([0.1, np.nan, 0.2], [0.1, 0.9, 0.2], "apart"),
+        ([0.1, np.nan], [0.1, np.nan], "unknown"),
+        ([0.0, 0.0], [0.0, 0.0], "unknown"),
+        ([0.1, 0.2], [], "unknown"),
+    ],
+    ids=["apart", "waits", "alike", "idle", "one_fast", "hole", "one_rank", "zero", "lateness"],
+)
+def test_unequal_ranks_show_whether_they_wait(work, steps, seen):
+    """Steps made equal are waited for; steps that differ as the work does are not."""
+    assert relation(np.array(work), np.array(steps)) == seen
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("more", [0.0, 0.0051])
+def test_ranks_that_wait_do_not_work_apart_at_the_edge_of_a_threshold(job, more):
+    """Through another library, a rank that is slower by about the share that counts: all steps are equally long."""
+    edge = job(ranks=4, steps=400, step_s=0.1, noise=0.02, fault={1: {"forward": more}}, when=lambda step: True)
+    messages = [
+        msgspec.structs.replace(event, phases={op: event.phases[op] for op in event.phases if op != "communication"})
+        for event in wide(edge, apart_until=0)
+    ]
+    assert not [one for one in found(messages) if is_apart(one)]

@@ -114,19 +114,48 @@ def described(node="node-0", **changes):
 
 def test_what_the_probe_cost_is_told_with_its_interval(panel_of, make_training):
     """And that it was off in some of the steps."""
-    text = panel_of(*make_training(ranks=4, seconds=5), described())
+    text = panel_of(*make_training(ranks=4, seconds=5), described(added_low_s=5.5e-5))
     assert (
-        "  Probe    +0.082 ms a step, 95 % interval -0.002 to +0.110 ms (+1.3%), "
+        "  Probe    +0.082 ms a step, 95 % interval +0.055 to +0.110 ms (+0.90% to +1.80%), "
         "from 42 pairs of windows of 40 to 160 steps\n"
     ) in text
     assert text.endswith("4 of 4 ranks, 0 messages missing; the probe was off in 5000 steps")
+
+
+@pytest.mark.parametrize(
+    ("added_s", "low_s", "high_s", "words"),
+    [
+        (
+            8.2e-5,
+            -1.5e-6,
+            1.1e-4,
+            "at most 0.11 ms a step (1.8%), and perhaps nothing: 95 % interval +0.00 to +0.11 ms,",
+        ),
+        (
+            1.234e-3,
+            -2.111e-3,
+            5.678e-3,
+            "at most 5.7 ms a step (93%), and perhaps nothing: 95 % interval -2.1 to +5.7 ms,",
+        ),
+        (0.0, 0.0, 0.0, "none measurable: 95 % interval +0.000 to +0.000 ms a step,"),
+        (-3e-4, -5e-4, -1e-4, "none measurable: 95 % interval -0.50 to -0.10 ms a step,"),
+        (0.1234, 0.0456, 0.2567, "+123 ms a step, 95 % interval +46 to +257 ms (+748% to +4208%),"),
+    ],
+    ids=["holds_zero", "short_run", "no_width", "faster", "large"],
+)
+def test_no_digit_of_the_probe_s_cost_is_finer_than_its_interval(
+    panel_of, make_training, added_s, low_s, high_s, words
+):
+    """Where nothing may be the truth, what it is at most is told."""
+    cost = {"added_s": added_s, "added_low_s": low_s, "added_high_s": high_s}
+    assert f"  Probe    {words} from 42 pairs" in panel_of(*make_training(ranks=4, seconds=5), described(**cost))
 
 
 def test_it_is_told_node_by_node(panel_of, make_training):
     """A later description of a node replaces the one before."""
     events = [described(pairs=7), described(), described(node="node-1", pairs=9, most_steps=40)]
     lines = [line for line in panel_of(*make_training(ranks=4, seconds=5), *events).splitlines() if "Probe" in line]
-    assert lines[0].startswith("  Probe    node-0: +0.082 ms")
+    assert lines[0].startswith("  Probe    node-0: at most 0.11 ms")
     assert lines[1].endswith("from 9 pairs of windows of 40 steps")
     assert len(lines) == 2
 
@@ -242,27 +271,51 @@ def test_many_slow_ranks_are_counted_and_the_numbers_are_of_one(panel_of, make_t
     assert "  Why      512 ranks have findings of the same kind.\n" in text
 
 
-def apart(events, waited_s):
-    """The same job, whose ranks spend so much of each step in collectives."""
+def exchanging(events, work_s, step_s, waited_s=0.0):
+    """The same job, whose ranks work and take so long a step, and spend so much of it in collectives."""
     for event in events:
-        spent = {name: one for name, one in event.phases.items() if name != "communication"}
-        rows = columns.rows(event.rank)
+        ranks = list(map(int, columns.numbers(event.rank)))
+        phases = {"communication": columns.durations([waited_s] * len(ranks))}
+        phases["forward"] = columns.durations([work_s[rank] for rank in ranks])
         yield msgspec.structs.replace(
-            event, collectives=None, phases=spent | {"communication": columns.durations([waited_s] * rows)}
+            event, collectives=None, phases=phases, step_s=columns.durations([step_s[rank] for rank in ranks])
         )
 
 
-def test_ranks_that_never_communicate_hold_nobody_back(panel_of, make_wide_training):
-    """A probe in the process sees every collective: that there is none is known, and said in one sentence."""
+@pytest.mark.parametrize(
+    ("work_s", "step_s", "words"),
+    [
+        (
+            [0.1, 0.1, 0.1],
+            [0.1, 0.1, 0.1],
+            "not enough to judge: no collective of torch.distributed was seen, and all 3 ranks work equally long. If "
+            "they exchange by another library (Horovod, MPI), waiting counts as work, so no rank can be named or "
+            "cleared",
+        ),
+        (
+            [0.1, 0.1, 0.15],
+            [0.1, 0.1, 0.15],
+            "no rank is named: no collective of torch.distributed was seen, and their steps take 100 ms to 150 ms, so "
+            "as far as is measured these ranks do not wait for each other",
+        ),
+        ([0.1, 0.1, 0.15], [0.15, 0.15, 0.15], "no rank holds this job back: 3 ranks compared"),
+    ],
+    ids=["alike", "apart", "another_library"],
+)
+def test_without_a_collective_the_steps_say_whether_ranks_wait(panel_of, make_wide_training, work_s, step_s, words):
+    """A probe sees every collective of torch.distributed; those of Horovod and of MPI it does not see."""
     events = make_wide_training(ranks=3, nodes=1, seconds=5)
-    text = panel_of(*apart(events, 0.0), described())
-    assert (
-        "  Verdict  no rank can be held back: no collective of torch.distributed was seen, so ranks do not wait for "
-        "each other\n  Why      median rank works "
-    ) in text
-    assert "not enough to judge" not in text
-    assert "held back" not in panel_of(*apart(events, 0.01), described())
-    assert "held back" not in panel_of(*apart(events, 0.0)), "a trace may hold collectives that are not recognised"
+    text = panel_of(*exchanging(events, work_s, step_s), described())
+    assert f"  Verdict  {words}\n  Why      median rank works " in text
+
+
+def test_where_a_collective_was_seen_or_could_be_missed_ranks_are_not_asked_whether_they_wait(
+    panel_of, make_wide_training
+):
+    """A trace may hold collectives that are not recognised."""
+    events, alike = make_wide_training(ranks=3, nodes=1, seconds=5), [0.1] * 3
+    assert "torch.distributed" not in panel_of(*exchanging(events, alike, alike, 0.01), described())
+    assert "torch.distributed" not in panel_of(*exchanging(events, alike, alike))
 
 
 def test_a_silent_node_is_told_in_place_of_who_was_compared(panel_of, make_training, found):

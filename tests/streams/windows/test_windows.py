@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from paceline import topics, wire
+from paceline import columns, topics, wire
 from paceline.events import DeviceWindow, JobWindow, RankWindow
 from streams.windows.job_windows import PATIENCE_S, JobWindows
 from streams.windows.node_windows import DeviceWindows, HostWindows
@@ -29,6 +29,58 @@ def test_every_second_of_a_run_has_its_window(make_training):
     assert [one.start_s % 10 for one in job_windows(found, 10.0)] == [0.0] * 6
     assert [one.start_s % 60 for one in job_windows(found, 60.0)] == [0.0]
     assert {one.rank for one in rank_windows(found, 60.0)} == {0, 1, 2, 3}
+
+
+def goodbyes(events):
+    """``events``, and after the last of each producer its goodbye: a message without rows."""
+    last = {event.producer: event for event in events}
+    none = {"rank": columns.whole([]), "step": columns.whole([]), "start_s": columns.offsets([])}
+    none |= {"step_s": columns.durations([]), "phases": {}, "collectives": None}
+    return [msgspec.structs.replace(event, sequence=event.sequence + 1, ended=True, **none) for event in last.values()]
+
+
+def counted(found, length_s):
+    return sum(one.steps for one in job_windows(found, length_s)), job_windows(found, length_s)[-1].last_step
+
+
+@pytest.mark.parametrize("cut", [None, 0, 3])
+def test_when_all_have_said_goodbye_the_windows_hold_every_step(make_wide_training, cut):
+    """The last second, and the last window of each length, though no later step shows that they are over."""
+    events = make_wide_training(seconds=12)
+    events += goodbyes(events)
+    windows, found = JobWindows(), []
+    for number, event in enumerate(events):
+        if number == cut:
+            windows = JobWindows.restore(windows.snapshot())
+        found += windows.update(event)
+    found += windows.finish()
+    assert [counted(found, length_s) for length_s in (1.0, 10.0, 60.0)] == [(120, 119)] * 3
+    assert {one.rank for one in rank_windows(found, 60.0)} == {0, 1, 2, 3}
+    assert (windows.finish(), windows.conclude()) == ([], []), "and no step twice"
+
+
+def test_a_job_whose_other_node_has_not_reported_yet_has_not_ended(make_wide_training):
+    """One node is through before the first message of the other comes, or while its last are on their way."""
+    events = make_wide_training(seconds=12)
+    other = [event for event in events if event.node == "node-1"]
+    for late in (other, other[-3:]):
+        told = [event for event in events if event not in late]
+        told += goodbyes([event for event in told if event.node == "node-0"])
+        windows = JobWindows()
+        found = said(windows, told) + windows.finish()
+        found += said(windows, late + goodbyes(other)) + windows.finish()
+        assert counted(found, 60.0) == (120, 119)
+
+
+def test_at_the_end_of_a_recording_the_windows_hold_every_step(make_training):
+    """Also those of ranks that say no goodbye, and that reach less far than others."""
+    events = make_training(seconds=12)
+    killed = [event for event in events if event.node == "node-1" or event.t0_s < 1_700_000_009.0]
+    for told in (events, killed):
+        windows = JobWindows()
+        found = said(windows, told) + windows.conclude()
+        assert [counted(found, length_s) for length_s in (1.0, 10.0, 60.0)] == [(120, 119)] * 3
+    assert JobWindows().conclude() == JobWindows().expire() == []
 
 
 def test_the_worst_rank_is_named_and_the_median_is_not_moved_by_it(make_training):
