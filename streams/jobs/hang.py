@@ -41,6 +41,9 @@ _DOING = {
     "stopped": "its process is stopped (SIGSTOP or a debugger)",
     "gone": "its process is gone",
 }
+#: What `py-spy dump` needs beside the process: a loader's workers are others; pausing one that is in the kernel hangs;
+#: what native code does is not in Python's frames.
+_DUMP = {"waiting_for_loader": "--subprocesses ", "in_kernel": "--nonblocking ", "not_answering": "--native "}
 #: A job has one hang at a time.
 _JOB = "job"
 
@@ -354,7 +357,9 @@ def _blocked(stop: Stop, nodes: Mapping[int, str]) -> Blocked:
 def _command(rank: int, place: Seen | None) -> str:
     if place is None or not place.pid:
         return f"py-spy dump of rank {rank}"
-    return f"kill -CONT {place.pid}" if place.doing == "stopped" else f"py-spy dump --pid {place.pid}"
+    if place.doing == "stopped":
+        return f"kill -CONT {place.pid}"
+    return f"py-spy dump {_DUMP.get(place.doing, '')}--pid {place.pid}"
 
 
 def _ranks(ranks: list[int], count: int) -> str:

@@ -17,6 +17,9 @@ _UNKNOWN = frozenset(("send", "recv", "collective", ""))
 #: Operations for which every rank passes the same number of bytes.
 _SAME_BYTES = frozenset(("all_reduce", "broadcast", "reduce", "reduce_scatter", "barrier"))
 
+#: Places of a group that are followed, and ranks that are behind in all places of a job: what is beyond is no job.
+MOST_PLACES, MOST_BEHIND = 256, 4_000_000
+
 #: A group and the number of a collective in it.
 Where = tuple[str, int]
 Key = TypeVar("Key", bound=int | Where)
@@ -119,15 +122,22 @@ class Place:
         _less(self.operations, wait.operation)
         _less(self.lines, line)
 
+    def follow(self, behind: list[int], missing: list[tuple[int, int]]) -> None:
+        """Who has not been through it so far, and of those who wait nowhere the number that each has got to."""
+        self.behind = behind
+        self.missing = [rank for rank, _ in missing]
+        self._missing_at = sorted(at for _, at in missing)
+
     def miss(self, rank: int, at: int) -> None:
-        """``rank``, which has got to number ``at``, is missing."""
-        insort(self.missing, rank)
-        insort(self._missing_at, at)
+        """``rank``, which is behind and has got to number ``at``, is missing."""
+        if _holds(self.behind, rank):
+            insort(self.missing, rank)
+            insort(self._missing_at, at)
 
     def find(self, rank: int, at: int) -> None:
         """``rank`` is no longer missing."""
-        _remove(self.missing, rank)
-        _remove(self._missing_at, at)
+        if _remove(self.missing, rank):
+            _remove(self._missing_at, at)
 
     def last_seq(self) -> int:
         """The number that the furthest of the missing has got to; -1 where none is."""
@@ -186,6 +196,9 @@ class Waits:
         #: By rank, where others keep it; and the line that it was seen at.
         self._kept: dict[int, dict[Where, None]] = {}
         self._lines: dict[int, str] = {}
+        self._all_behind = 0
+        #: Who has waited longest, but for ranks of which it has to be worked out again.
+        self._untimed: set[int] = set()
         self._longest: Ranking[int] = Ranking()
         self._first: Ranking[Where] = Ranking()
 
@@ -218,22 +231,24 @@ class Waits:
         """``rank`` waits in these collectives, and in no others."""
         before = self.waits.pop(rank, {})
         now: dict[Where, Wait] = {}
-        for wait in waits:
-            where = (wait.group, wait.seq)
-            if where not in now or now[where].waited_s < wait.waited_s:
-                now[where] = wait
-        if now:
-            self.waits[rank] = now
+        for wait in sorted(waits, key=lambda one: one.waited_s):
+            now[wait.group, wait.seq] = wait
+        followed: dict[Where, Wait] = {}
         for where, wait in now.items():
             earlier = before.get(where)
+            if earlier is None and not self._has_room(where):
+                continue
+            followed[where] = wait
             if earlier is None or (earlier.call(), earlier.size) != (wait.call(), wait.size):
                 self._come(rank, where, wait)
             else:
                 self._places[wait.group][wait.seq].waits[rank] = wait
+        if followed:
+            self.waits[rank] = followed
         for where in before:
-            if where not in now:
+            if where not in followed:
                 self._go(rank, where)
-        self._time(rank)
+        self._untimed.add(rank)
 
     def see(self, rank: int, line: str) -> None:
         """``rank`` was seen at ``line``; "": where it is, is not known."""
@@ -251,6 +266,9 @@ class Waits:
 
     def longest_s(self) -> float:
         """How long the one that has waited longest for others has waited."""
+        for one in self._untimed:
+            self._time(one)
+        self._untimed.clear()
         rank = self._longest.first()
         return self._longest_of(rank) if rank is not None else 0.0
 
@@ -282,6 +300,7 @@ class Waits:
             self._settle(place)
             return
         self._first.drop(where)
+        self._all_behind -= len(place.behind)
         del self._places[place.group][place.seq]
         if not self._places[place.group]:
             del self._places[place.group]
@@ -291,16 +310,22 @@ class Waits:
             self._release(place, rank)
         _less(place.sizes, place.waits.pop(rank).size)
 
+    def _has_room(self, where: Where) -> bool:
+        """Whether a place may be followed, beside those that are."""
+        places = self._places.get(where[0], {})
+        if where[1] in places:
+            return True
+        return len(places) < MOST_PLACES and self._all_behind + len(self.reached.get(where[0], ())) <= MOST_BEHIND
+
     def _open(self, where: Where) -> Place:
         group, seq = where
         place = self._places[group][seq] = Place(group, seq)
         reached = self.reached.get(group, {})
         place.known = len(reached)
-        place.behind = sorted(rank for rank, at in reached.items() if at < seq)
-        place.below = len(place.behind)
-        for rank in place.behind:
-            if rank not in self._kept:
-                place.miss(rank, reached[rank])
+        behind = sorted(rank for rank, at in reached.items() if at < seq)
+        place.below = len(behind)
+        self._all_behind += len(behind)
+        place.follow(behind, [(rank, reached[rank]) for rank in behind if rank not in self._kept])
         return place
 
     def _settle(self, place: Place) -> None:
@@ -336,7 +361,7 @@ class Waits:
             for other, reached in self._behind(rank):
                 other.find(rank, reached)
                 self._rank(other)
-        self._time(rank)
+        self._untimed.add(rank)
 
     def _release(self, place: Place, rank: int) -> None:
         place.leave(rank, self._lines.get(rank, ""))
@@ -352,7 +377,7 @@ class Waits:
                     self._rank(other)
         if at is not None and at < place.seq:
             self._fall_behind(place, rank, at)
-        self._time(rank)
+        self._untimed.add(rank)
 
     def _behind(self, rank: int) -> Iterator[tuple[Place, int]]:
         """The places that ``rank`` has not come to and does not wait in, each with how far it has got there."""
@@ -364,12 +389,15 @@ class Waits:
                     yield place, reached
 
     def _fall_behind(self, place: Place, rank: int, at: int) -> None:
+        if self._all_behind >= MOST_BEHIND:
+            return
+        self._all_behind += 1
         insort(place.behind, rank)
         if rank not in self._kept:
             place.miss(rank, at)
 
     def _pass(self, place: Place, rank: int, at: int) -> None:
-        _remove(place.behind, rank)
+        self._all_behind -= _remove(place.behind, rank)
         if rank not in self._kept:
             place.find(rank, at)
 
@@ -389,8 +417,17 @@ class Waits:
         return max(self._places[group][seq].waits[rank].waited_s for group, seq in self._kept[rank])
 
 
-def _remove(ranks: list[int], rank: int) -> None:
-    del ranks[bisect_left(ranks, rank)]
+def _remove(ranks: list[int], rank: int) -> bool:
+    """Take ``rank`` out of sorted ``ranks``; whether it was in there."""
+    found = _holds(ranks, rank)
+    if found:
+        del ranks[bisect_left(ranks, rank)]
+    return found
+
+
+def _holds(ranks: list[int], rank: int) -> bool:
+    at = bisect_left(ranks, rank)
+    return at < len(ranks) and ranks[at] == rank
 
 
 def _less(counts: Counter[Any], key: Any) -> None:

@@ -141,6 +141,20 @@ class TestLooks:
         assert "rank 2 has not called it: its process is stopped" in told.summary
         assert told.blocked.next == "kill -CONT 4002"
 
+    @pytest.mark.parametrize(
+        ("doing", "command"),
+        [
+            ("waiting", "py-spy dump --pid 4002"),
+            ("waiting_for_loader", "py-spy dump --subprocesses --pid 4002"),
+            ("in_kernel", "py-spy dump --nonblocking --pid 4002"),
+            ("not_answering", "py-spy dump --native --pid 4002"),
+        ],
+    )
+    def test_the_next_command_shows_what_its_own_stack_does_not(self, trains, wait, look, doing, command):
+        """A loader's workers, native code; and it does not hang itself on a process that is in the kernel."""
+        look({2: (doing, False, "")})
+        assert said(trains.update(*wait(24)), {}).blocked.next == command
+
     def test_a_rank_that_was_stopped_after_a_collective_is_missing_from_the_next(self, trains, wait, look):
         """It has not reported the end of the one before, which all others are through: it waits for nobody there."""
         been_through(trains, {0: 0, 1: 0, 2: -1, 3: 0})

@@ -10,6 +10,7 @@ from streams.jobs.collective_verdicts import Collectives
 from streams.jobs.config import JobConfig
 from streams.jobs.hang import Hang, HangConfig
 from streams.jobs.short_run import ShortRun
+from streams.jobs.waits import MOST_PLACES, Wait, Waits
 from tests.work_done import counted
 
 RANKS, MANY, STEPS_A_RANK = 4, 256, 500
@@ -130,3 +131,38 @@ def test_a_rank_in_many_groups_costs_as_much():
             )
             verdict.update([rank], [wait], 131.0)
     assert verdict.tracker.get("job").measured.stop.missing == [0]
+
+
+def test_places_without_end_take_bounded_work_and_memory():
+    """One message may name any number of collectives, each of which most ranks of a group have not come to."""
+    verdict, few = Hang(HangConfig()), 32
+    for rank in range(few):
+        verdict.waits.reach(rank, "world", 0)
+    odd = [
+        OpenCollective(rank=1, group="world", group_size=few, seq=seq, operation="all_reduce", start_s=100.0)
+        for seq in range(1, 1001)
+    ]
+    with counted(100_000, most_bytes=2_000_000):
+        verdict.update([1], odd, 131.0)
+    assert len(verdict.waits.waits[1]) == MOST_PLACES
+    verdict.update([1], [], 132.0)
+    assert verdict.waits.first() is None
+
+
+def test_ranks_beyond_what_is_followed_accuse_nobody_and_break_nothing(monkeypatch):
+    """Without room nobody more is counted as missing; with room again everything is as before."""
+    monkeypatch.setattr("streams.jobs.waits.MOST_BEHIND", 3)
+    waits = Waits()
+    for rank in range(3):
+        waits.reach(rank, "world", 0)
+    wait = Wait(0, "world", 6, 1, "all_reduce", 31.0)
+    waits.stand(0, [wait])
+    for rank in range(3, 6):
+        waits.reach(rank, "world", 0)
+    assert waits.first().missing == [1, 2, 3]
+    waits.stand(5, [Wait(5, "world", 6, 1, "all_reduce", 31.0)])
+    waits.stand(5, [])
+    for rank in range(5, -1, -1):
+        waits.reach(rank, "world", 1)
+    assert waits.first() is None
+    assert not waits.keeps_anybody()
