@@ -252,6 +252,10 @@ bench-compare: env  ## how often `paceline compare` is wrong, on simulated runs 
 bench-detection: bench-env  ## recall, causes and false accusations on real runs and simulated jobs (ARGS=--quick)
 	@$(BIN)/python -m experiments.detection --plot docs/images/detection.png $(ARGS)
 
+.PHONY: bench-hangs
+bench-hangs: env  ## how soon real ranks that hang are named, with kind, rank and line; goes on where it was ended (ARGS='--runs 20')
+	@$(BIN)/python -m experiments.hangs $(ARGS)
+
 .PHONY: bench-balancing
 bench-balancing: bench-env  ## uneven shares beside uniform ones, papers' rules and an oracle, simulated and real (ARGS='--only simulated')
 	@$(BIN)/python -m experiments.balancing $(ARGS)

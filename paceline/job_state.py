@@ -11,6 +11,9 @@ from paceline.words import kind, line_of, subject
 
 #: The worst first.
 _SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
+#: Kinds in which no step ends; and those that make no job slow: one says too little, in the other a rank still works.
+_STUCK = frozenset(("hang", "collective_mismatch", "order_deadlock", "network"))
+_RUNS = frozenset(("insufficient_data", "waiting"))
 
 
 class JobState(NamedTuple):
@@ -27,28 +30,28 @@ def job_state(findings: Iterable[Finding]) -> JobState:
     """The state of a running job with these newest revisions of its ``findings``.
 
     A job that is stuck is so however much else is wrong with it, and from the first suspicion on: no step ends. What
-    else is only suspected does not make a job slow, and neither does a finding that says that there is too little data.
+    else is only suspected does not make a job slow, and neither does too little data, or a rank that still works.
     """
     open_now = [one for one in findings if _counts(one)]
     if not open_now:
         return RUNNING
     worst = min(open_now, key=_rank)
-    if worst.kind == "hang":
+    if worst.kind in _STUCK:
         return JobState("stuck", _stuck(worst))
     named = "slow" if worst.kind == "straggler" else kind(worst)
     return JobState("slow", f"{named[:1].lower()}{named[1:]}: {subject(worst)}")
 
 
 def _counts(finding: Finding) -> bool:
-    if finding.kind == "hang":
+    if finding.kind in _STUCK:
         return finding.state != "recovered"
-    return finding.state == "confirmed" and finding.kind != "insufficient_data"
+    return finding.state == "confirmed" and finding.kind not in _RUNS
 
 
 def _rank(finding: Finding) -> tuple[bool, bool, int, float, str]:
     """Least for what is shown: a hang, what is confirmed, what is severe, what costs most."""
     return (
-        finding.kind != "hang",
+        finding.kind not in _STUCK,
         finding.state != "confirmed",
         _SEVERITIES.get(finding.severity, 1),
         -finding.cost.lost_s,

@@ -12,6 +12,7 @@ import msgspec
 from paceline.accused_units import accused_ranks
 from paceline.events import Finding
 from paceline.events.suggestions import Gain
+from paceline.visible import visible
 
 from ..episodes.finding import number
 from . import apply_commands
@@ -25,7 +26,7 @@ from .stage_cut import StageCut, stage_cut
 #: Of what a finding names, so much is told.
 MOST_NAMED, MOST_EVIDENCE = 64, 16
 _SHOWN = 4
-_LONGEST_NAME = 100
+_LONGEST_NAME, _LONGEST_NEXT = 100, 300
 #: Findings of a node's samples, which know no attempt.
 _OF_NODES = frozenset({"device_fault", "idle_device", "out_of_memory_risk", "load_imbalance", "below_rating"})
 
@@ -68,7 +69,7 @@ def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | No
         lost_ratio=1.0 if row.loss == "standstill" else finding.cost.throughput_lost_ratio,
         risk=row.risk,
         risk_reason=row.risk_reason,
-        steps=row.steps if cut is None else (*cut.words, *row.steps),
+        steps=(*_next(finding), *(cut.words if cut is not None else ()), *row.steps),
         apply=tuple(commands(row.commands, finding, facts, jobs)),
         manifest=row.manifest,
     )
@@ -149,6 +150,12 @@ def _cut(finding: Finding, facts: JobFacts, config: AdviceConfig) -> StageCut | 
     return stage_cut(finding, facts.labels, step_s, config.restart_s, config.whole_layers)
 
 
+def _next(finding: Finding) -> tuple[str, ...]:
+    """What the finding itself says is to be done next, with node and process where they are known."""
+    text = visible(finding.next or "")[:_LONGEST_NEXT]
+    return (f"Next: {text}",) if text else ()
+
+
 def _on_nodes(command: str) -> Callable[[Finding], list[str]]:
     return lambda finding: [line for node in finding.nodes[:_SHOWN] for line in apply_commands.on_node(node, command)]
 
@@ -159,6 +166,7 @@ _LOOKS: dict[Commands, Callable[[Finding], list[str]]] = {
     "memory": _on_nodes("free -m"),
     "cpu": _on_nodes("top -b -n 1 -w 120"),
     "measure": _on_nodes("paceline benchmark"),
+    "link": _on_nodes("ip -s link"),
 }
 
 
@@ -178,7 +186,9 @@ def commands(kind: Commands, finding: Finding, facts: JobFacts, jobs: Jobs) -> l
     if kind == "node":
         return [line for node in nodes for line in apply_commands.look_at_node(node, scheduler)]
     if kind == "dump":
-        places = [facts.places[rank] for rank in finding.ranks[:_SHOWN] if rank in facts.places]
+        # Where nobody is accused, the stacks of those who wait show it.
+        ranks = finding.ranks or finding.victims or []
+        places = [facts.places[rank] for rank in ranks[:_SHOWN] if rank in facts.places]
         dumps = [line for node, pid in places for line in apply_commands.on_node(node, f"py-spy dump --pid {pid}")]
         return dumps + apply_commands.restart(finding.job, facts.labels)
     return []

@@ -216,6 +216,58 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         "dump",
         "standstill",
     ),
+    ("collective_mismatch", ""): FindingRow(
+        "inspect_job",
+        "job",
+        "Make all ranks of {job} call the same collectives: see {where}",
+        (
+            "Look for what only some ranks do on the way to that line: a branch on the rank or on its data, a skipped "
+            "batch, an early return, an exception that is caught.",
+            "Let all ranks call it, with the same operation, size and type; start the job again. "
+            "TORCH_DISTRIBUTED_DEBUG=DETAIL names the first call that differs.",
+        ),
+        "medium",
+        _RESTARTS,
+        "dump",
+        "standstill",
+    ),
+    ("order_deadlock", ""): FindingRow(
+        "inspect_job",
+        "job",
+        "Use the process groups of {job} in the same order on all ranks",
+        (
+            "Compare the stacks of two ranks that wait in different groups (py-spy dump): each waits for the other.",
+            "Call the collectives of these groups in one order on every rank, also in hooks and in threads; "
+            "start the job again.",
+        ),
+        "medium",
+        _RESTARTS,
+        "dump",
+        "standstill",
+    ),
+    ("network", ""): FindingRow(
+        "inspect_node",
+        "node",
+        "Check the network of {where}",
+        (
+            "Look at the card, cable and switch port (ibstat, ip -s link), and at the kernel's log (dmesg).",
+            "Start the job again with NCCL_DEBUG=INFO, without that node if its link stays down; ncclras shows who "
+            "is connected.",
+        ),
+        commands="link",
+        loss="standstill",
+    ),
+    ("waiting", ""): FindingRow(
+        "inspect_job",
+        "job",
+        "Let the ranks of {job} wait less for {where}: it is no hang",
+        (
+            "Nothing has to be ended: that rank still works.",
+            "Where it happens often, write checkpoints in the background (torch.distributed.checkpoint.async_save), "
+            "and evaluate on all ranks.",
+        ),
+        loss="unmeasured",
+    ),
     ("node_silent", ""): FindingRow(
         "inspect_node",
         "node",

@@ -4,7 +4,7 @@ Rule of this file: rows are cleaned and sorted to their groups here; the judging
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,14 +86,26 @@ class Collectives:
             # Ranks that have left came to no collective: a job that is stopped does not go on.
             left = isinstance(message, StepTimings) and message.ended
             looks = message.looks if isinstance(message, StepTimings) else []
-            self.hang.look(who.ranks, looks, standing=message.now_s is not None and not left)
-            stopped = None if left else self.hang.update(who.ranks, message.open, message.now_s)
+            # Without a time a message does not say who waits; of those with rows it shows that they have gone on.
+            spoken = who.ranks if left or message.now_s is not None else self._gone_on(message)
+            self.hang.look(spoken, looks, standing=message.now_s is not None and not left)
+            stopped = None if left else self.hang.update(spoken, message.open, message.now_s)
             if stopped is not None:
                 findings.append(self._finding(stopped, hang.said(stopped, self.nodes), message))
         if not _tells(message):
             return findings
         ready = self.gather.push(message, self.coverage.producers, backlog=self.rows.backlog)
         return self._advance(ready) + findings if ready else findings
+
+    def _gone_on(self, message: CollectiveTimings | StepTimings) -> Sequence[int]:
+        """The ranks that ``message`` has rows of, where anything is kept of ranks that stand."""
+        if not self.hang.keeps_ranks():
+            return ()
+        if isinstance(message, CollectiveTimings):
+            return list(dict.fromkeys(message.rank))
+        summed = message.collectives
+        columns = [summed.reached_rank, summed.span_rank] if summed is not None else []
+        return list(dict.fromkeys(whole([message.rank, *columns]).tolist()))
 
     def finish(self) -> list[Finding]:
         """What the messages that still wait bring to light."""

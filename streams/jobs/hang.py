@@ -20,16 +20,13 @@ from ..episodes.finding import Blocked, Said, Subject, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
 from ..limits import MOST_RANKS
+from .waits import Place, Wait, Waits
 
 #: Ranks told by number in a finding; of more, only the first.
 MOST_TOLD = 64
 _SHOWN = 8
 #: A missing rank that still moves holds the finding back for so long, in seconds: PyTorch's own limit by default.
 MOVES_S = 600.0
-#: Operations between two ranks, and one that is known only to be a collective: they match any other.
-_UNKNOWN = frozenset(("send", "recv", "collective", ""))
-#: Operations for which every rank passes the same number of bytes.
-_SAME_BYTES = frozenset(("all_reduce", "broadcast", "reduce", "reduce_scatter", "barrier"))
 #: What a rank does, in words.
 _DOING = {
     "moving": "it is working",
@@ -44,6 +41,9 @@ _DOING = {
     "stopped": "its process is stopped (SIGSTOP or a debugger)",
     "gone": "its process is gone",
 }
+#: What `py-spy dump` needs beside the process: a loader's workers are others; pausing one that is in the kernel hangs;
+#: what native code does is not in Python's frames.
+_DUMP = {"waiting_for_loader": "--subprocesses ", "in_kernel": "--nonblocking ", "not_answering": "--native "}
 #: A job has one hang at a time.
 _JOB = "job"
 
@@ -62,19 +62,7 @@ class HangConfig:
     seen_times: float = 3.0
 
 
-class Wait(msgspec.Struct):
-    """One rank in one collective that has no result: since when, in seconds of its own clock until it last said so."""
-
-    rank: int
-    group: str
-    size: int
-    seq: int
-    operation: str
-    waited_s: float
-    bytes: int | None = None
-
-
-class Place(msgspec.Struct):
+class Seen(msgspec.Struct):
     """Where the code of a rank is, and what it does there."""
 
     rank: int
@@ -99,7 +87,7 @@ class Stop(msgspec.Struct):
     unknown: int
     last_seq: int
     #: Where those accused are, as far as they were looked at, and the line at which most of the others wait.
-    places: list[Place] = []
+    places: list[Seen] = []
     others_line: str = ""
     #: The calls that differ under this number, each as words and its ranks, most ranks first; empty where they agree.
     calls: list[tuple[str, list[int]]] = []
@@ -140,9 +128,8 @@ class Hang:
 
     def __init__(self, config: HangConfig) -> None:
         self.config = config
-        self.waits: dict[int, list[Wait]] = {}
-        self.reached: dict[str, dict[int, int]] = {}
-        self.looks: dict[int, Place] = {}
+        self.waits = Waits()
+        self.looks: dict[int, Seen] = {}
         self.longest_s = 0.0
         self.last_step = -1
         # It only goes on waiting: growth is no news.
@@ -150,56 +137,46 @@ class Hang:
 
     def reach(self, batch: CollectiveBatch) -> None:
         """Take down what each rank has got to in each group."""
-        for one, at, seq in zip(*(column.tolist() for column in batch.reached), strict=True):
-            reached = self.reached.setdefault(batch.groups[at], {})
-            reached[one] = max(reached.get(one, -1), seq)
+        for rank, group, seq in zip(*(column.tolist() for column in batch.reached), strict=True):
+            self.waits.reach(rank, batch.groups[group], seq)
         self.longest_s = max(self.longest_s, batch.longest_wait_s)
         self.last_step = max(self.last_step, batch.last_step)
 
     def look(self, ranks: Sequence[int], looks: Sequence[RankLook], *, standing: bool) -> None:
-        """Where a node's ``ranks`` are; what was seen before goes once the node no longer says who is ``standing``."""
+        """Where ranks of a node are; what was seen of ``ranks`` before goes once it is not said who is ``standing``."""
         if not standing:
             for rank in ranks if self.looks else ():
-                self.looks.pop(rank, None)
+                if self.looks.pop(rank, None):
+                    self.waits.see(rank, "")
         for one in looks:
             if one.rank < MOST_RANKS:
-                self.looks[one.rank] = Place(one.rank, one.doing, one.moved, one.line, one.pid)
+                self.looks[one.rank] = Seen(one.rank, one.doing, one.moved, one.line, one.pid)
+                self.waits.see(one.rank, one.line)
+
+    def keeps_ranks(self) -> bool:
+        """Whether anything is kept of ranks that wait or were looked at."""
+        return bool(self.waits.waits or self.looks)
 
     def update(self, ranks: Sequence[int], open_: Sequence[OpenCollective], now_s: float | None) -> HangEpisode | None:
-        """Take in who of a node's ``ranks`` waits at ``now_s``; the episode where it has something new to tell."""
-        if now_s is None and not self.waits:
+        """Take in who of ``ranks`` waits at ``now_s``, nobody at None; the episode where there is news of it."""
+        if now_s is None and not self.waits.waits:
             return None
-        for rank in ranks:
-            self.waits.pop(rank, None)
         now_s = now_s or 0.0
+        waits: dict[int, list[Wait]] = {rank: [] for rank in ranks}
         for one in open_:
             if one.rank < MOST_RANKS and one.start_s < now_s:
                 words = (one.group, one.group_size, one.seq, one.operation)
-                self.waits.setdefault(one.rank, []).append(Wait(one.rank, *words, now_s - one.start_s, one.bytes))
+                waits.setdefault(one.rank, []).append(Wait(one.rank, *words, now_s - one.start_s, one.bytes))
+        for rank, its in waits.items():
+            self.waits.stand(rank, its)
         return self._judge()
 
-    def _blocked(self) -> dict[int, list[Wait]]:
-        """Who waits for others. What all other members are through keeps nobody: a rank that was stopped right after
-        it has not reported its end, and never will."""
-        lowest = {group: sorted(reached.items(), key=lambda one: one[1])[:2] for group, reached in self.reached.items()}
-        blocked: dict[int, list[Wait]] = {}
-        for rank, waits in self.waits.items():
-            kept = []
-            for wait in waits:
-                others = [at for other, at in lowest.get(wait.group, ()) if other != rank]
-                known = len(self.reached.get(wait.group, {}).keys() | {rank})
-                if known < wait.size or not others or others[0] < wait.seq:
-                    kept.append(wait)
-            if kept:
-                blocked[rank] = kept
-        return blocked
-
     def _judge(self) -> HangEpisode | None:
-        blocked = self._blocked()
-        longest = max((wait.waited_s for waits in blocked.values() for wait in waits), default=0.0)
-        stop = self._stop(blocked) if longest >= self.config.seen_share * self.config.least_s else None
+        longest = self.waits.longest_s()
+        place = self.waits.first() if longest >= self.config.seen_share * self.config.least_s else None
+        stop = self._stop(place) if place is not None else None
         threshold = self._threshold(stop, longest)
-        signal: Signal | None = "calm" if not blocked else None
+        signal: Signal | None = None if self.waits.keeps_anybody() else "calm"
         if stop is not None and threshold is not None and longest >= threshold:
             signal = "persistent" if longest >= 2 * threshold else "late"
         episode = self.tracker.get(_JOB)
@@ -227,59 +204,45 @@ class Hang:
             return min(max(config.seen_share * config.least_s, config.seen_times * self.longest_s), usual)
         return usual
 
-    def _stop(self, blocked: dict[int, list[Wait]]) -> Stop:
-        """The collective to name: one that ranks call differently, else of those that somebody who waits
-        nowhere is missing from, the longest awaited."""
-        places = sorted({(wait.group, wait.seq) for waits in blocked.values() for wait in waits})
-        stops = [self._of(group, seq, blocked) for group, seq in places]
-        return min(stops, key=lambda stop: (not stop.calls, not stop.missing, not stop.unknown, -stop.waits))
-
-    def _of(self, group: str, seq: int, blocked: dict[int, list[Wait]]) -> Stop:
-        here = [w for ws in blocked.values() for w in ws if w.group == group and w.seq == seq]
-        waiting = sorted({wait.rank for wait in here})
-        reached = self.reached.get(group, {})
-        there = set(waiting)
-        behind = [rank for rank, at in reached.items() if at < seq and rank not in there]
-        missing = sorted(rank for rank in behind if rank not in blocked)
-        size = max(wait.size for wait in here)
-        calls = _calls(here)
+    def _stop(self, place: Place) -> Stop:
+        """What is known of ``place``."""
+        calls = place.calls()
         stop = Stop(
-            group,
-            seq,
-            next(wait.operation for wait in here if not calls or wait.rank == calls[0][1][0]),
-            waiting[:MOST_TOLD],
-            len(waiting),
-            len(missing),
-            missing[:MOST_TOLD],
-            unknown=max(size - len(set(reached) | there), 0),
-            last_seq=max((reached[rank] for rank in missing), default=-1),
+            place.group,
+            place.seq,
+            place.operation(),
+            place.waiting[:MOST_TOLD],
+            len(place.waiting),
+            len(place.missing),
+            place.missing[:MOST_TOLD],
+            unknown=place.unknown(),
+            last_seq=place.last_seq(),
             calls=calls if len(calls) > 1 else [],
-            crossed=not missing and self._crossed(behind[:MOST_TOLD], waiting[:MOST_TOLD], blocked),
+            crossed=not place.missing and self._crossed(place),
         )
-        accused = dict.fromkeys(stop.accused())
-        stop.places = [self.looks[rank] for rank in list(accused)[:MOST_TOLD] if rank in self.looks]
-        stop.others_line = self._most_common_line([rank for rank in waiting if rank not in accused])
+        accused = stop.accused()
+        stop.places = [self.looks[rank] for rank in accused[:MOST_TOLD] if rank in self.looks]
+        stop.others_line = self._most_common_line(place, accused if stop.calls else [])
         return stop
 
-    def _most_common_line(self, ranks: list[int]) -> str:
-        lines = Counter(self.looks[rank].line for rank in ranks if rank in self.looks and self.looks[rank].line)
+    def _most_common_line(self, place: Place, but: list[int]) -> str:
+        lines = place.lines - Counter(self.looks[rank].line for rank in but if rank in self.looks)
+        del lines[""]
         return max(sorted(lines), key=lines.__getitem__, default="")
 
-    def _crossed(self, behind: list[int], waiting: list[int], blocked: dict[int, list[Wait]]) -> bool:
+    def _crossed(self, place: Place) -> bool:
         """Whether ranks that have not come here wait where those that wait here have not come, and none moves."""
-        looks = [self.looks[rank] for rank in (*behind, *waiting) if rank in self.looks]
-        return not any(look.moved for look in looks) and any(
-            self.reached.get(wait.group, {}).get(rank, wait.seq) < wait.seq
-            for late in behind
-            for wait in blocked[late]
-            for rank in waiting
-        )
+        behind, waiting = place.behind[:MOST_TOLD], place.waiting[:MOST_TOLD]
+        if any(self.looks[rank].moved for rank in (*behind, *waiting) if rank in self.looks):
+            return False
+        others = {where for late in behind for where in self.waits.where(late)}
+        return any(self.waits.reached.get(group, {}).get(rank, seq) < seq for group, seq in others for rank in waiting)
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data."""
         return {
-            "waits": [msgspec.to_builtins(wait) for waits in self.waits.values() for wait in waits],
-            "reached": [[group, list(reached.items())] for group, reached in self.reached.items()],
+            "waits": [msgspec.to_builtins(wait) for waits in self.waits.waits.values() for wait in waits.values()],
+            "reached": [[group, list(reached.items())] for group, reached in self.waits.reached.items()],
             "looks": [msgspec.to_builtins(place) for place in self.looks.values()],
             "longest_s": self.longest_s,
             "last_step": self.last_step,
@@ -288,11 +251,18 @@ class Hang:
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.waits = {}
+        self.waits, self.looks = Waits(), {}
+        for group, reached in data["reached"]:
+            for rank, seq in reached:
+                self.waits.reach(rank, group, seq)
+        for seen in msgspec.convert(data["looks"], list[Seen]):
+            self.looks[seen.rank] = seen
+            self.waits.see(seen.rank, seen.line)
+        waits: dict[int, list[Wait]] = {}
         for wait in msgspec.convert(data["waits"], list[Wait]):
-            self.waits.setdefault(wait.rank, []).append(wait)
-        self.reached = {group: dict(reached) for group, reached in data["reached"]}
-        self.looks = {place.rank: place for place in msgspec.convert(data["looks"], list[Place])}
+            waits.setdefault(wait.rank, []).append(wait)
+        for rank, its in waits.items():
+            self.waits.stand(rank, its)
         self.longest_s, self.last_step = float(data["longest_s"]), int(data["last_step"])
         self.tracker.load(data["tracker"])
 
@@ -303,22 +273,6 @@ def _news(before: Stop, now: Stop) -> bool:
         return True
     lines = {place.rank: place.line for place in before.places}
     return any(place.line and not lines.get(place.rank) for place in now.places)
-
-
-def _calls(here: Sequence[Wait]) -> list[tuple[str, list[int]]]:
-    """What ranks have called under one number, by operation and, where it must be the same, bytes; most ranks first.
-
-    The sizes of what gathers and scatters may differ between ranks; a call that is not known agrees with any.
-    """
-    ranks: dict[str, list[int]] = {}
-    sized = len({wait.operation for wait in here}) == 1 and here[0].operation in _SAME_BYTES
-    for wait in here:
-        if wait.operation not in _UNKNOWN and (not sized or wait.bytes is not None):
-            words = f"{wait.operation} of {wait.bytes} bytes" if sized else wait.operation
-            ranks.setdefault(words, []).append(wait.rank)
-    if len(ranks) == 1 and sized:
-        ranks = {here[0].operation: [wait.rank for wait in here]}
-    return sorted(((words, sorted(set(who))) for words, who in ranks.items()), key=lambda one: (-len(one[1]), one))
 
 
 def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
@@ -400,10 +354,12 @@ def _blocked(stop: Stop, nodes: Mapping[int, str]) -> Blocked:
     )
 
 
-def _command(rank: int, place: Place | None) -> str:
+def _command(rank: int, place: Seen | None) -> str:
     if place is None or not place.pid:
         return f"py-spy dump of rank {rank}"
-    return f"kill -CONT {place.pid}" if place.doing == "stopped" else f"py-spy dump --pid {place.pid}"
+    if place.doing == "stopped":
+        return f"kill -CONT {place.pid}"
+    return f"py-spy dump {_DUMP.get(place.doing, '')}--pid {place.pid}"
 
 
 def _ranks(ranks: list[int], count: int) -> str:

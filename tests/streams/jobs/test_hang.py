@@ -33,8 +33,15 @@ def wait():
 def trains(hang, make_calls, join):
     """The same job, after some steps."""
     hang.reach(join(make_calls([(rank, 3, 0.0, 0.0) for rank in range(MEMBERS)], members=MEMBERS)))
-    hang.reached["default"] = dict.fromkeys(range(MEMBERS), 0)
+    been_through(hang, dict.fromkeys(range(MEMBERS), 0))
     return hang
+
+
+def been_through(hang, numbers, group="default"):
+    """The latest collective of ``group`` that each rank has been through."""
+    state = hang.snapshot()
+    others = [one for one in state["reached"] if one[0] != group]
+    hang.load(state | {"reached": [*others, [group, list(numbers.items())]]})
 
 
 @pytest.fixture
@@ -134,9 +141,23 @@ class TestLooks:
         assert "rank 2 has not called it: its process is stopped" in told.summary
         assert told.blocked.next == "kill -CONT 4002"
 
+    @pytest.mark.parametrize(
+        ("doing", "command"),
+        [
+            ("waiting", "py-spy dump --pid 4002"),
+            ("waiting_for_loader", "py-spy dump --subprocesses --pid 4002"),
+            ("in_kernel", "py-spy dump --nonblocking --pid 4002"),
+            ("not_answering", "py-spy dump --native --pid 4002"),
+        ],
+    )
+    def test_the_next_command_shows_what_its_own_stack_does_not(self, trains, wait, look, doing, command):
+        """A loader's workers, native code; and it does not hang itself on a process that is in the kernel."""
+        look({2: (doing, False, "")})
+        assert said(trains.update(*wait(24)), {}).blocked.next == command
+
     def test_a_rank_that_was_stopped_after_a_collective_is_missing_from_the_next(self, trains, wait, look):
         """It has not reported the end of the one before, which all others are through: it waits for nobody there."""
-        trains.reached["default"] = {0: 0, 1: 0, 2: -1, 3: 0}
+        been_through(trains, {0: 0, 1: 0, 2: -1, 3: 0})
         look({2: ("stopped", False, "")})
         found = trains.update(*wait(24, range(4), {2: {"seq": 0}}))
         assert (found.state, said(found, {}).subject.ranks) == ("confirmed", (2,))
@@ -194,7 +215,7 @@ class TestCalls:
 
     def test_groups_in_opposite_order_accuse_nobody(self, trains, wait):
         """Each pair waits where the other has not come."""
-        trains.reached["second"] = dict.fromkeys(range(4), 0)
+        been_through(trains, dict.fromkeys(range(4), 0), "second")
         crossed = {rank: {"group": "second"} for rank in (2, 3)}
         found = trains.update(*wait(24, range(4), crossed))
         assert (found.state, said(found, {}).subject.ranks) == ("confirmed", ())

@@ -1,0 +1,436 @@
+"""Who waits in which collective, and who is missing from it, kept up to date rank by rank.
+
+Rule of this file: pure. A message costs what its own ranks come to, however many others wait: counts and sorted lists
+follow each rank, and nothing is worked out over all ranks of a job again.
+"""
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+#: Operations between two ranks, and one that is known only to be a collective: they match any other.
+_UNKNOWN = frozenset(("send", "recv", "collective", ""))
+#: Operations for which every rank passes the same number of bytes.
+_SAME_BYTES = frozenset(("all_reduce", "broadcast", "reduce", "reduce_scatter", "barrier"))
+
+#: Places of a group that are followed, and ranks that are behind in all places of a job: what is beyond is no job.
+MOST_PLACES, MOST_BEHIND = 256, 4_000_000
+
+#: A group and the number of a collective in it.
+Where = tuple[str, int]
+Key = TypeVar("Key", bound=int | Where)
+
+
+class Wait(msgspec.Struct):
+    """One rank in one collective that has no result: since when, in seconds of its own clock until it last said so."""
+
+    rank: int
+    group: str
+    size: int
+    seq: int
+    operation: str
+    waited_s: float
+    bytes: int | None = None
+
+    def call(self) -> tuple[str, int | None]:
+        """What was called: the operation, and its bytes where all ranks must pass as many."""
+        return self.operation, self.bytes if self.operation in _SAME_BYTES else None
+
+
+class Ranking(Generic[Key]):
+    """The least of many keys whose order changes.
+
+    >>> ranking = Ranking()
+    >>> ranking.put(1, 5.0), ranking.put(2, 3.0), ranking.put(2, 7.0), ranking.first()
+    (None, None, None, 1)
+    >>> ranking.drop(1), ranking.first()
+    (None, 2)
+    """
+
+    def __init__(self) -> None:
+        self._order: dict[Key, Any] = {}
+        self._heap: list[tuple[Any, Key]] = []
+
+    def put(self, key: Key, order: Any) -> None:
+        """``key`` comes at ``order`` from now on."""
+        if self._order.get(key) == order:
+            return
+        self._order[key] = order
+        heappush(self._heap, (order, key))
+        if len(self._heap) > 2 * len(self._order) + 64:
+            self._heap = [(order, key) for key, order in self._order.items()]
+            heapify(self._heap)
+
+    def drop(self, key: Key) -> None:
+        """``key`` is gone."""
+        self._order.pop(key, None)
+
+    def first(self) -> Key | None:
+        """The key that comes first; None where there is none."""
+        while self._heap and self._order.get(self._heap[0][1]) != self._heap[0][0]:
+            heappop(self._heap)
+        return self._heap[0][1] if self._heap else None
+
+
+class Place:
+    """A collective in which ranks wait. Lists of ranks are sorted."""
+
+    def __init__(self, group: str, seq: int) -> None:
+        self.group, self.seq = group, seq
+        self.waits: dict[int, Wait] = {}
+        self.sizes: Counter[int] = Counter()
+        #: Ranks that others keep here, and how many of them have never been through a collective of the group.
+        self.waiting: list[int] = []
+        self.strangers = 0
+        #: How many ranks have not been through it; of those, who does not wait here, and who waits nowhere.
+        self.below = 0
+        self.behind: list[int] = []
+        self.missing: list[int] = []
+        self._missing_at: list[int] = []
+        self.known = 0
+        #: What decided whether it keeps those who wait, when that was last worked out.
+        self.terms: tuple[Any, ...] = ()
+        #: What those who wait have called, and the lines at which they are.
+        self._calls: dict[tuple[str, int | None], list[int]] = {}
+        self.operations: Counter[str] = Counter()
+        self.lines: Counter[str] = Counter()
+
+    @property
+    def where(self) -> Where:
+        """Group and number."""
+        return self.group, self.seq
+
+    def enter(self, rank: int, line: str) -> None:
+        """``rank`` is kept here, at ``line`` of its code."""
+        wait = self.waits[rank]
+        insort(self.waiting, rank)
+        insort(self._calls.setdefault(wait.call(), []), rank)
+        self.operations[wait.operation] += 1
+        self.lines[line] += 1
+
+    def leave(self, rank: int, line: str) -> None:
+        """Nobody keeps ``rank`` here any longer."""
+        wait = self.waits[rank]
+        _remove(self.waiting, rank)
+        _remove(self._calls[wait.call()], rank)
+        if not self._calls[wait.call()]:
+            del self._calls[wait.call()]
+        _less(self.operations, wait.operation)
+        _less(self.lines, line)
+
+    def follow(self, behind: list[int], missing: list[tuple[int, int]]) -> None:
+        """Who has not been through it so far, and of those who wait nowhere the number that each has got to."""
+        self.behind = behind
+        self.missing = [rank for rank, _ in missing]
+        self._missing_at = sorted(at for _, at in missing)
+
+    def miss(self, rank: int, at: int) -> None:
+        """``rank``, which is behind and has got to number ``at``, is missing."""
+        if _holds(self.behind, rank):
+            insort(self.missing, rank)
+            insort(self._missing_at, at)
+
+    def find(self, rank: int, at: int) -> None:
+        """``rank`` is no longer missing."""
+        if _remove(self.missing, rank):
+            _remove(self._missing_at, at)
+
+    def last_seq(self) -> int:
+        """The number that the furthest of the missing has got to; -1 where none is."""
+        return self._missing_at[-1] if self._missing_at else -1
+
+    def unknown(self) -> int:
+        """Members of the group that were never heard of."""
+        return max(max(self.sizes, default=0) - self.known - self.strangers, 0)
+
+    def differ(self) -> bool:
+        """Whether ranks have called different things."""
+        if self._sized():
+            return len(self._calls) - ((next(iter(self.operations)), None) in self._calls) > 1
+        return len(self.operations) - sum(word in self.operations for word in _UNKNOWN) > 1
+
+    def calls(self) -> list[tuple[str, list[int]]]:
+        """What ranks have called, by operation and, where it must be the same, bytes; most ranks first.
+
+        The sizes of what gathers and scatters may differ between ranks; a call that is not known agrees with any.
+        """
+        ranks: dict[str, list[int]] = {}
+        sized = self._sized()
+        for (operation, size), who in self._calls.items():
+            if operation not in _UNKNOWN and (not sized or size is not None):
+                ranks.setdefault(f"{operation} of {size} bytes" if sized else operation, []).extend(who)
+        return sorted(((words, sorted(who)) for words, who in ranks.items()), key=lambda one: (-len(one[1]), one))
+
+    def operation(self) -> str:
+        """What most have called, of what is known."""
+        known = [(-count, word) for word, count in self.operations.items() if word not in _UNKNOWN]
+        return min(known)[1] if known else self.waits[self.waiting[0]].operation
+
+    def _sized(self) -> bool:
+        return len(self.operations) == 1 and next(iter(self.operations)) in _SAME_BYTES
+
+    def order(self) -> tuple[bool, bool, bool, int]:
+        """Which place to name comes first: where calls differ, else from where somebody is missing who waits nowhere,
+        of those where most wait."""
+        return not self.differ(), not self.missing, not self.unknown(), -len(self.waiting)
+
+    def new_terms(self) -> tuple[Any, ...]:
+        """All that decides whether this place keeps those who wait, beside their own numbers."""
+        sizes = tuple(sorted((size, max(min(self.known - size, 0), -2)) for size in self.sizes))
+        return min(self.below, 2), min(self.known, 2), sizes
+
+
+class Waits:
+    """Who waits where in one job, how far each rank has got, and who holds up whom."""
+
+    def __init__(self) -> None:
+        #: By rank, its waits; by group, the latest collective that each rank has been through.
+        self.waits: dict[int, dict[Where, Wait]] = {}
+        self.reached: dict[str, dict[int, int]] = {}
+        self._groups: dict[int, list[str]] = {}
+        self._places: dict[str, dict[int, Place]] = {}
+        #: By rank, where others keep it; and the line that it was seen at.
+        self._kept: dict[int, dict[Where, None]] = {}
+        self._lines: dict[int, str] = {}
+        self._all_behind = 0
+        #: Who has waited longest, but for ranks of which it has to be worked out again.
+        self._untimed: set[int] = set()
+        self._longest: Ranking[int] = Ranking()
+        self._first: Ranking[Where] = Ranking()
+
+    def reach(self, rank: int, group: str, seq: int) -> None:
+        """``rank`` has been through number ``seq`` of ``group``."""
+        reached = self.reached.setdefault(group, {})
+        before = reached.get(rank)
+        if before is not None and seq <= before:
+            return
+        reached[rank] = seq
+        if before is None:
+            self._groups.setdefault(rank, []).append(group)
+        for place in self._places.get(group, {}).values():
+            self._reached(place, rank, before, seq)
+
+    def _reached(self, place: Place, rank: int, before: int | None, seq: int) -> None:
+        was, now = before is not None and before < place.seq, seq < place.seq
+        place.below += now - was
+        place.known = len(self.reached[place.group])
+        if place.where in self._kept.get(rank, ()):
+            place.strangers -= before is None
+        else:
+            if was and before is not None:
+                self._pass(place, rank, before)
+            if now:
+                self._fall_behind(place, rank, seq)
+        self._settle(place)
+
+    def stand(self, rank: int, waits: Iterable[Wait]) -> None:
+        """``rank`` waits in these collectives, and in no others."""
+        before = self.waits.pop(rank, {})
+        now: dict[Where, Wait] = {}
+        for wait in sorted(waits, key=lambda one: one.waited_s):
+            now[wait.group, wait.seq] = wait
+        followed: dict[Where, Wait] = {}
+        for where, wait in now.items():
+            earlier = before.get(where)
+            if earlier is None and not self._has_room(where):
+                continue
+            followed[where] = wait
+            if earlier is None or (earlier.call(), earlier.size) != (wait.call(), wait.size):
+                self._come(rank, where, wait)
+            else:
+                self._places[wait.group][wait.seq].waits[rank] = wait
+        if followed:
+            self.waits[rank] = followed
+        for where in before:
+            if where not in followed:
+                self._go(rank, where)
+        self._untimed.add(rank)
+
+    def see(self, rank: int, line: str) -> None:
+        """``rank`` was seen at ``line``; "": where it is, is not known."""
+        before = self._lines.pop(rank, "")
+        if line:
+            self._lines[rank] = line
+        for group, seq in self._kept.get(rank, ()) if line != before else ():
+            lines = self._places[group][seq].lines
+            _less(lines, before)
+            lines[line] += 1
+
+    def keeps_anybody(self) -> bool:
+        """Whether anybody waits for others."""
+        return bool(self._kept)
+
+    def longest_s(self) -> float:
+        """How long the one that has waited longest for others has waited."""
+        for one in self._untimed:
+            self._time(one)
+        self._untimed.clear()
+        rank = self._longest.first()
+        return self._longest_of(rank) if rank is not None else 0.0
+
+    def first(self) -> Place | None:
+        """The place to name; None where nobody waits for others."""
+        where = self._first.first()
+        return self._places[where[0]][where[1]] if where is not None else None
+
+    def where(self, rank: int) -> Iterable[Where]:
+        """The places that keep ``rank``."""
+        return self._kept.get(rank, ())
+
+    def _come(self, rank: int, where: Where, wait: Wait) -> None:
+        group, seq = where
+        places = self._places.setdefault(group, {})
+        place = places.get(seq) or self._open(where)
+        if rank in place.waits:
+            self._forget(place, rank)
+        place.waits[rank] = wait
+        place.sizes[wait.size] += 1
+        if self._keeps(place, rank):
+            self._keep(place, rank)
+        self._settle(place)
+
+    def _go(self, rank: int, where: Where) -> None:
+        place = self._places[where[0]][where[1]]
+        self._forget(place, rank)
+        if place.waits:
+            self._settle(place)
+            return
+        self._first.drop(where)
+        self._all_behind -= len(place.behind)
+        del self._places[place.group][place.seq]
+        if not self._places[place.group]:
+            del self._places[place.group]
+
+    def _forget(self, place: Place, rank: int) -> None:
+        if place.where in self._kept.get(rank, ()):
+            self._release(place, rank)
+        _less(place.sizes, place.waits.pop(rank).size)
+
+    def _has_room(self, where: Where) -> bool:
+        """Whether a place may be followed, beside those that are."""
+        places = self._places.get(where[0], {})
+        if where[1] in places:
+            return True
+        return len(places) < MOST_PLACES and self._all_behind + len(self.reached.get(where[0], ())) <= MOST_BEHIND
+
+    def _open(self, where: Where) -> Place:
+        group, seq = where
+        place = self._places[group][seq] = Place(group, seq)
+        reached = self.reached.get(group, {})
+        place.known = len(reached)
+        behind = sorted(rank for rank, at in reached.items() if at < seq)
+        place.below = len(behind)
+        self._all_behind += len(behind)
+        place.follow(behind, [(rank, reached[rank]) for rank in behind if rank not in self._kept])
+        return place
+
+    def _settle(self, place: Place) -> None:
+        """Something about ``place`` has changed: whom it keeps may have, too."""
+        terms = place.new_terms()
+        if terms != place.terms:
+            place.terms = terms
+            for rank in list(place.waits):
+                kept, keeps = place.where in self._kept.get(rank, ()), self._keeps(place, rank)
+                if keeps and not kept:
+                    self._keep(place, rank)
+                elif kept and not keeps:
+                    self._release(place, rank)
+        self._rank(place)
+
+    def _keeps(self, place: Place, rank: int) -> bool:
+        """Whether others keep ``rank`` in ``place``. What all other members are through keeps nobody: a rank that was
+        stopped right after it has not reported its end, and never will."""
+        at = self.reached.get(place.group, {}).get(rank)
+        if place.known + (at is None) < place.waits[rank].size or place.known == (at is not None):
+            return True
+        return place.below > (at is not None and at < place.seq)
+
+    def _keep(self, place: Place, rank: int) -> None:
+        at = self.reached.get(place.group, {}).get(rank)
+        if at is not None and at < place.seq:
+            self._pass(place, rank, at)
+        place.strangers += at is None
+        place.enter(rank, self._lines.get(rank, ""))
+        free = rank not in self._kept
+        self._kept.setdefault(rank, {})[place.where] = None
+        if free:
+            for other, reached in self._behind(rank):
+                other.find(rank, reached)
+                self._rank(other)
+        self._untimed.add(rank)
+
+    def _release(self, place: Place, rank: int) -> None:
+        place.leave(rank, self._lines.get(rank, ""))
+        at = self.reached.get(place.group, {}).get(rank)
+        place.strangers -= at is None
+        kept = self._kept[rank]
+        del kept[place.where]
+        if not kept:
+            del self._kept[rank]
+            for other, reached in self._behind(rank):
+                if other is not place:
+                    other.miss(rank, reached)
+                    self._rank(other)
+        if at is not None and at < place.seq:
+            self._fall_behind(place, rank, at)
+        self._untimed.add(rank)
+
+    def _behind(self, rank: int) -> Iterator[tuple[Place, int]]:
+        """The places that ``rank`` has not come to and does not wait in, each with how far it has got there."""
+        kept = self._kept.get(rank, ())
+        for group in self._groups.get(rank, ()):
+            reached = self.reached[group][rank]
+            for seq, place in self._places.get(group, {}).items():
+                if reached < seq and place.where not in kept:
+                    yield place, reached
+
+    def _fall_behind(self, place: Place, rank: int, at: int) -> None:
+        if self._all_behind >= MOST_BEHIND:
+            return
+        self._all_behind += 1
+        insort(place.behind, rank)
+        if rank not in self._kept:
+            place.miss(rank, at)
+
+    def _pass(self, place: Place, rank: int, at: int) -> None:
+        self._all_behind -= _remove(place.behind, rank)
+        if rank not in self._kept:
+            place.find(rank, at)
+
+    def _rank(self, place: Place) -> None:
+        if place.waiting:
+            self._first.put(place.where, (*place.order(), place.where))
+        else:
+            self._first.drop(place.where)
+
+    def _time(self, rank: int) -> None:
+        if rank in self._kept:
+            self._longest.put(rank, -self._longest_of(rank))
+        else:
+            self._longest.drop(rank)
+
+    def _longest_of(self, rank: int) -> float:
+        return max(self._places[group][seq].waits[rank].waited_s for group, seq in self._kept[rank])
+
+
+def _remove(ranks: list[int], rank: int) -> bool:
+    """Take ``rank`` out of sorted ``ranks``; whether it was in there."""
+    found = _holds(ranks, rank)
+    if found:
+        del ranks[bisect_left(ranks, rank)]
+    return found
+
+
+def _holds(ranks: list[int], rank: int) -> bool:
+    at = bisect_left(ranks, rank)
+    return at < len(ranks) and ranks[at] == rank
+
+
+def _less(counts: Counter[Any], key: Any) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

@@ -1,0 +1,168 @@
+"""A job that stands still, as its nodes report it: thousands of them, and messages that say nothing of who waits."""
+
+from typing import Any
+
+import pytest
+
+from paceline import columns
+from paceline.events import CollectiveTimings, OpenCollective, RankLook, Speakers, StepTimings
+from streams.jobs.collective_verdicts import Collectives
+from streams.jobs.config import JobConfig
+from streams.jobs.hang import Hang, HangConfig
+from streams.jobs.short_run import ShortRun
+from streams.jobs.waits import MOST_PLACES, Wait, Waits
+from tests.work_done import counted
+
+RANKS, MANY, STEPS_A_RANK = 4, 256, 500
+ABOUT: dict[str, Any] = {"cluster": "c", "job": "j", "attempt": 0, "t0_s": 100.0}
+
+
+def stands(rank, ranks=RANKS):
+    return OpenCollective(
+        rank=rank, group="world", group_size=ranks, seq=1, operation="all_reduce", start_s=100.0, bytes=4
+    )
+
+
+def calls(rank, sequence, rows=(), open_=(), now_s=None):
+    """A node's message of ``rank``: collectives that have ended, by their numbers, and those that have not."""
+    zeros = [0] * len(rows)
+    return CollectiveTimings(
+        **ABOUT, producer=f"p{rank}", sequence=sequence, node=f"n{rank}", backend="gloo", phases=True,
+        ranks=[rank], world_sizes=[RANKS], groups=["world"], group_sizes=[RANKS], operations=["all_reduce"],
+        rank=[rank] * len(rows), step=[2] * len(rows), seq=list(rows), group=zeros, operation=zeros, bytes=zeros,
+        start_s=[0.0] * len(rows), duration_s=[0.1] * len(rows), wait_s=[0.0] * len(rows),
+        open=list(open_), now_s=now_s,
+    )  # fmt: skip
+
+
+def steps(rank, sequence, of=(), **more):
+    """A node's message of ``rank`` with the steps ``of``."""
+    whole, seconds = columns.whole, columns.durations
+    return StepTimings(
+        **ABOUT, producer=f"p{rank}", sequence=sequence, node=f"n{rank}",
+        speakers=Speakers(ranks=whole([rank]), world_sizes=whole([RANKS]), devices=["cpu"]),
+        rank=whole([rank] * len(of)), step=whole(list(of)), start_s=columns.offsets([1.0] * len(of)),
+        step_s=seconds([0.1] * len(of)), phases={}, **more,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def job():
+    """One in which ranks 0, 1 and 3 have stood in collective 1 for half a minute, without rank 2."""
+    verdicts = Collectives(JobConfig(), ShortRun())
+    for rank in range(RANKS):
+        verdicts.update(calls(rank, 0, rows=[0]))
+    found = [one for rank in (0, 1, 3) for one in verdicts.update(calls(rank, 1, open_=[stands(rank)], now_s=131.0))]
+    assert (found[-1].state, found[-1].ranks) == ("suspected", [2])
+    return verdicts
+
+
+def states(found):
+    return [one.state for one in found if one.kind == "hang"]
+
+
+def test_a_message_that_does_not_say_who_waits_ends_no_hang(job):
+    """An older producer, links or facts alone: it has no time, and no rows of those who wait."""
+    for rank in (0, 1, 3):
+        assert states(job.update(steps(rank, 2))) == []
+    assert states(job.update(calls(0, 3, open_=[stands(0)], now_s=161.0))) == ["confirmed"]
+
+
+def test_rows_of_another_rank_end_no_hang(job):
+    """One node's message in which one of its ranks has gone on."""
+    assert states(job.update(steps(2, 1, of=[3]))) == []
+    assert states(job.update(calls(0, 2, open_=[stands(0)], now_s=161.0))) == ["confirmed"]
+
+
+def test_ranks_that_have_rows_again_have_gone_on(job):
+    """Without a word of who waits: nobody does any longer."""
+    found = [one for rank in (0, 1, 3) for one in job.update(steps(rank, 2, of=[3]))]
+    assert states(found)[-1:] == ["recovered"]
+
+
+def test_collectives_that_end_later_end_it_as_well(job):
+    """Of a job that sends no steps."""
+    found = [one for rank in range(RANKS) for one in job.update(calls(rank, 2, rows=[1]))]
+    assert states(found)[-1:] == ["recovered"]
+
+
+def test_a_node_that_says_that_nobody_waits_ends_it(job):
+    """It has a time, and lists no rank."""
+    found = [one for rank in (0, 1, 3) for one in job.update(steps(rank, 2, now_s=140.0))]
+    assert states(found)[-1:] == ["recovered"]
+
+
+def test_a_look_lasts_until_its_rank_goes_on(job):
+    """A message without a time takes away no line either."""
+    look = RankLook(rank=2, time_s=0.0, doing="computing", moved=False, line="train.py:45 evaluate", pid=7)
+    job.update(steps(2, 1, now_s=131.0, looks=[look]))
+    job.update(steps(2, 2))
+    job.update(calls(0, 2, open_=[stands(0)], now_s=161.0))
+    assert [seen.line for seen in job.hang.tracker.get("job").measured.stop.places] == ["train.py:45 evaluate"]
+    job.update(steps(2, 3, of=[3]))
+    job.update(calls(0, 3, open_=[stands(0)], now_s=162.0))
+    assert job.hang.tracker.get("job").measured.stop.places == []
+
+
+def test_a_rank_costs_as_much_among_thousands_as_among_few():
+    """Each of them sends a message of its own: what that costs does not grow with how many others wait."""
+    verdict = Hang(HangConfig())
+    for rank in range(MANY):
+        verdict.waits.reach(rank, "world", 0)
+    with counted(STEPS_A_RANK * MANY):
+        for rank in range(MANY):
+            look = RankLook(rank=rank, time_s=0.0, doing="waiting", moved=False, line="train.py:30 step")
+            verdict.look([rank], [look], standing=True)
+            verdict.update([rank], [stands(rank, MANY)] if rank else [], 131.0 + rank / MANY)
+    assert verdict.tracker.get("job").measured.stop.missing == [0]
+    assert verdict.tracker.get("job").measured.stop.waits == MANY - 1
+
+
+def test_a_rank_in_many_groups_costs_as_much():
+    """Tensor, data and pipeline groups: half of the groups wait, and none of them costs a look at the others."""
+    verdict = Hang(HangConfig())
+    for rank in range(MANY):
+        verdict.waits.reach(rank, "world", 0)
+        verdict.waits.reach(rank, f"pair {rank // 2}", 0)
+    with counted(STEPS_A_RANK * MANY):
+        for rank in range(1, MANY):
+            wait = OpenCollective(
+                rank=rank, group=f"pair {rank // 2}", group_size=2, seq=1, operation="all_reduce", start_s=100.0
+            )
+            verdict.update([rank], [wait], 131.0)
+    assert verdict.tracker.get("job").measured.stop.missing == [0]
+
+
+def test_places_without_end_take_bounded_work_and_memory():
+    """One message may name any number of collectives, each of which most ranks of a group have not come to."""
+    verdict, few = Hang(HangConfig()), 32
+    for rank in range(few):
+        verdict.waits.reach(rank, "world", 0)
+    odd = [
+        OpenCollective(rank=1, group="world", group_size=few, seq=seq, operation="all_reduce", start_s=100.0)
+        for seq in range(1, 1001)
+    ]
+    with counted(100_000, most_bytes=2_000_000):
+        verdict.update([1], odd, 131.0)
+    assert len(verdict.waits.waits[1]) == MOST_PLACES
+    verdict.update([1], [], 132.0)
+    assert verdict.waits.first() is None
+
+
+def test_ranks_beyond_what_is_followed_accuse_nobody_and_break_nothing(monkeypatch):
+    """Without room nobody more is counted as missing; with room again everything is as before."""
+    monkeypatch.setattr("streams.jobs.waits.MOST_BEHIND", 3)
+    waits = Waits()
+    for rank in range(3):
+        waits.reach(rank, "world", 0)
+    wait = Wait(0, "world", 6, 1, "all_reduce", 31.0)
+    waits.stand(0, [wait])
+    for rank in range(3, 6):
+        waits.reach(rank, "world", 0)
+    assert waits.first().missing == [1, 2, 3]
+    waits.stand(5, [Wait(5, "world", 6, 1, "all_reduce", 31.0)])
+    waits.stand(5, [])
+    for rank in range(5, -1, -1):
+        waits.reach(rank, "world", 1)
+    assert waits.first() is None
+    assert not waits.keeps_anybody()
