@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from paceline.events import JobWindow, RankWindow, StepTimings
+from paceline.sequences import MOST_PRODUCERS
 from paceline.settings import MOST_RANKS
 
 from ..coverage import CoverageTracker
@@ -56,6 +57,8 @@ class JobWindows:
             self.reporting.discard(event.producer)
         else:
             self.reporting.add(event.producer)
+            if len(self.reporting) > 2 * MOST_PRODUCERS:
+                self.reporting &= self.coverage.last.keys()
         event, who, fresh, beyond = self.speakers.hear(event, self.most_ranks)
         self.coverage.leave_out(beyond, self.most_ranks)
         if fresh:

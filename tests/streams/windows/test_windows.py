@@ -5,6 +5,8 @@ import pytest
 
 from paceline import columns, topics, wire
 from paceline.events import DeviceWindow, JobWindow, RankWindow
+from paceline.sequences import Sequences
+from streams.windows import job_windows as job_windows_file
 from streams.windows.job_windows import PATIENCE_S, JobWindows
 from streams.windows.node_windows import DeviceWindows, HostWindows
 
@@ -81,6 +83,17 @@ def test_at_the_end_of_a_recording_the_windows_hold_every_step(make_training):
         found = said(windows, told) + windows.conclude()
         assert [counted(found, length_s) for length_s in (1.0, 10.0, 60.0)] == [(120, 119)] * 3
     assert JobWindows().conclude() == JobWindows().expire() == []
+
+
+def test_producers_without_end_are_not_all_remembered(make_training, monkeypatch):
+    """Their names come from outside: those that say no goodbye are forgotten with their numbers."""
+    monkeypatch.setattr(job_windows_file, "MOST_PRODUCERS", 2)
+    windows, first = JobWindows(), make_training(seconds=1)[0]
+    windows.coverage.sequences = Sequences(most=2)
+    for number in range(50):
+        windows.update(msgspec.structs.replace(first, producer=f"p{number}", sequence=0))
+        assert len(windows.reporting) <= 5
+    assert {"p49"} <= windows.reporting
 
 
 def test_the_worst_rank_is_named_and_the_median_is_not_moved_by_it(make_training):
