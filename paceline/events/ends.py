@@ -22,9 +22,10 @@ class RankEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``error`` is the type of its exception and ``message`` its text; ``first`` is the exception that was being handled
     when it was raised, the earliest of them, as type and text. ``line`` (file:line function) is the innermost in the
-    user's own code, ``thread`` the name of the thread where that is not the main one. ``status`` is None where it could
-    not be read. ``group``, ``seq`` and ``operation`` are of the collective that the rank was in, or its last.
-    ``oom_kills`` is how many processes of its control group the kernel killed for memory while it ran.
+    user's own code, ``thread`` the name of the thread where that is not the main one. Where there is an ``error`` and
+    ``how`` is not "exception", it need not have ended the process. ``status`` is None where it could not be read.
+    ``group``, ``seq`` and ``operation`` are of the collective that the rank was in. ``oom_kills`` is how many processes
+    of its control group the kernel killed for memory while it ran.
     """
 
     rank: Rank

@@ -105,7 +105,8 @@ class Collectives:
         """Which of the ranks ended first; ``ranks`` are those that have just been heard of."""
         of_job = {
             "expected": self.coverage.counts().ranks_expected,
-            "last_step": max(self.last_step, self.hang.last_step),
+            # A finding without a step would be a node's.
+            "last_step": max(self.last_step, self.hang.last_step, 0),
         }
         died = None
         if not (message.ends or message.ended):
@@ -183,7 +184,7 @@ class Collectives:
             for name, (arrivals, stragglers) in self.groups.items()
             for slow in stragglers.conclude()
         ]
-        died = self.deaths.conclude(coverage.ranks_expected, self.last_step)
+        died = self.deaths.conclude(coverage.ranks_expected, max(self.last_step, 0))
         last = [] if died is None else [finding(died, deaths.said(died, self.nodes), job, coverage)]
         return self.crowds.gather(with_sorts(found), last=True) + last
 

@@ -17,6 +17,8 @@ Sure = Literal["certain", "likely", "unsure"]
 #: Two ends of one node that are further apart than this are in this order: the launcher looks every 0.1 s, and a rank
 #: takes some time to end.
 APART_S = 1.0
+#: A rank is seen to be gone at most so long after its peers have lost it.
+NOTICED_S = 0.2
 #: Ranks that all end from the same signal within this long were ended by somebody else.
 TOGETHER_S = 2.0
 #: Signals that launchers, schedulers and people end a job with: SIGHUP, SIGINT, SIGTERM.
@@ -27,7 +29,7 @@ _SIGNALS = {
     -6: "aborted (SIGABRT)",
     -7: "crashed (SIGBUS): often a full /dev/shm",
     -8: "crashed (SIGFPE)",
-    -9: "was killed (SIGKILL)",
+    -9: "killed (SIGKILL)",
     -11: "crashed (SIGSEGV)",
 }
 _ABORT, _KILL = -6, -9
@@ -67,8 +69,8 @@ class End(msgspec.Struct, frozen=True):
     oom_kills: int = 0
 
     def of_main(self) -> bool:
-        """Whether an exception ended its main thread."""
-        return bool(self.error) and not self.thread
+        """Whether an exception is known to have ended it: not one of another thread, or that may have been handled."""
+        return bool(self.error) and self.how == "exception"
 
     def by_keyboard(self) -> bool:
         """Whether Ctrl-C ended it."""
@@ -84,7 +86,7 @@ class End(msgspec.Struct, frozen=True):
 
     def raised(self) -> bool:
         """Whether it ended by an exception of its own: one that nothing else explains."""
-        counts = not self.thread or (self.status or 0) > 0
+        counts = self.of_main() or (self.status or 0) > 0
         return bool(self.error) and counts and not (self.interrupted() or self.lost_peer())
 
     def signalled(self) -> bool:
@@ -151,7 +153,7 @@ def _killed_for_memory(every: Sequence[End], expected: int) -> FirstDeath | None
 
 def _raised(every: Sequence[End], expected: int) -> FirstDeath | None:
     """Own exceptions: the same at all ranks are the program's; else theirs who raised first."""
-    own = _uninterrupted([one for one in every if one.raised() or _thread_counts(one, every)], every)
+    own = _uninterrupted([one for one in every if one.raised() or _explains(one, every)], every)
     if not own:
         return None
     texts = Counter(_text(one) for one in own)
@@ -178,9 +180,9 @@ def _raised(every: Sequence[End], expected: int) -> FirstDeath | None:
     )
 
 
-def _thread_counts(one: End, every: Sequence[End]) -> bool:
-    """Whether an exception of another thread explains why its rank left in good order: others lost it."""
-    failed = bool(one.error and one.thread) and one.left() and not one.lost_peer()
+def _explains(one: End, every: Sequence[End]) -> bool:
+    """Whether an exception that need not have ended its rank explains why that left: others lost it."""
+    failed = bool(one.error) and one.left() and not one.lost_peer()
     return failed and any(other.lost_peer() for other in every)
 
 
@@ -250,9 +252,16 @@ _LOG = "read the last lines of that rank's log"
 
 
 def _vanished(every: Sequence[End], expected: int) -> FirstDeath | None:
-    """Gone without a word, and nothing says how: named where it is the only one, and the others lost a peer."""
+    """Gone without a word, and nothing says how: named where it is the only one, or was gone when its peers lost it;
+    the launcher ends others afterwards."""
     gone = [one for one in every if one.vanished()]
-    if len(gone) != 1 or expected < 2 or not any(one.lost_peer() for one in every):
+    lost = [one for one in every if one.lost_peer()]
+    if expected < 2 or not gone or not lost:
+        return None
+    if len(gone) > 1 and _same([one.node for one in (*gone, *lost)]):
+        noticed_s = min(one.time_s for one in lost)
+        gone = [one for one in gone if one.time_s <= noticed_s + NOTICED_S]
+    if len(gone) != 1:
         return None
     why = "its process is gone, without an exception; its exit status is not known"
     return FirstDeath((gone[0].rank,), why, sure="likely", next=_kernel_log(gone[0]))

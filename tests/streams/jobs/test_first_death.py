@@ -159,11 +159,18 @@ def test_an_exception_of_another_thread_explains_why_its_rank_left(judge):
     assert "in thread reader" in found.why
 
 
+def test_an_exception_that_may_have_been_handled_explains_why_its_rank_left(judge):
+    handled = {"how": "exit", "error": "StopIteration", "line": "train.py:9 load"}
+    assert judge(PEER, PEER, handled, TERM).line == "train.py:9 load"
+    assert judge(*[handled] * RANKS) is None
+    assert judge(TERM, TERM, handled, TERM).ranks == ()
+
+
 def test_an_exception_of_a_background_thread_explains_no_other_end(judge):
     thread = {"error": "KeyError", "line": "log.py:9 send", "thread": "logger"}
     assert judge(*[CLEAN | thread] * RANKS) is None
     assert judge(TERM | thread, TERM, TERM, TERM).ranks == ()
-    assert judge(PEER, PEER, KILL | thread, PEER).why == "was killed (SIGKILL)"
+    assert judge(PEER, PEER, KILL | thread, PEER).why == "killed (SIGKILL)"
 
 
 def test_a_rank_that_ended_itself_is_named(judge):
@@ -176,6 +183,10 @@ def test_a_rank_that_ended_itself_is_named(judge):
 def test_a_rank_that_is_gone_without_a_word_is_named_where_it_is_the_only_one(judge):
     assert judge(PEER, PEER, GONE, PEER).ranks == (2,)
     assert judge(PEER, GONE, GONE, PEER).ranks == ()
+    assert judge(PEER, PEER, GONE | {"time_s": 99.9}, GONE | {"time_s": 101.0}).ranks == (2,), "ended by the launcher"
+    late = {"time_s": 300.0}
+    assert judge(PEER, PEER, GONE | late, GONE | late).ranks == ()
+    assert judge(PEER, GONE, GONE | {"time_s": 300.0}, PEER, nodes=("gpu-1", "gpu-2")).ranks == (), "two clocks"
     assert judge(GONE, None, None, None) is None, "nothing says yet that others need it"
 
 
