@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from paceline.events import LONGEST_MESSAGE, OpenCollective, RankEnd
 from paceline.sidecar.columns import LONGEST_WORD
-from paceline.sidecar.process_end import Exit, oom_events, oom_kills, process_exit, process_start
+from paceline.sidecar.process_end import Exit, Handle, oom_events, oom_kills, process_exit, process_start
 from paceline.training.failure_messages import Failed
 
 #: A connection that broke this long before its process ends was not the end.
@@ -26,7 +26,7 @@ class Kernel(NamedTuple):
     """What reads processes: when one started, how it ended, and kills for memory around it."""
 
     start: Callable[[int], int | None] = process_start
-    exit: Callable[[int, int | None], Exit | None] = process_exit
+    exit: Callable[[int, int | None, Handle | None], Exit | None] = process_exit
     oom_file: Callable[[int], Path | None] = oom_events
     oom_kills: Callable[[Path | None], int] = oom_kills
 
@@ -37,6 +37,7 @@ class _Rank:
     started: int | None
     oom_file: Path | None
     oom_kills: int
+    handle: Handle | None = None
     exit: Exit | None = None
     failed: Failed | None = None
     bye: bool = False
@@ -51,11 +52,12 @@ class Endings:
         self._kernel = kernel or Kernel()
         self._ranks: dict[Who, _Rank] = {}
 
-    def join(self, who: Who, pid: int) -> None:
-        """A rank has joined; ``pid`` is its process as this node numbers it, 0 where it is not visible."""
+    def join(self, who: Who, pid: int, handle: Handle | None = None) -> None:
+        """A rank has joined; ``pid`` is its process as this node numbers it, 0 where it is not visible, and ``handle``
+        is of it. Whoever opened that calls ``look`` before closing it."""
         kernel = self._kernel
         file = kernel.oom_file(pid) if pid else None
-        self._ranks[who] = _Rank(pid, kernel.start(pid) if pid else None, file, kernel.oom_kills(file))
+        self._ranks[who] = _Rank(pid, kernel.start(pid) if pid else None, file, kernel.oom_kills(file), handle)
 
     def fail(self, who: Who, failed: Failed) -> None:
         """A rank says which exception ends it."""
@@ -66,7 +68,7 @@ class Endings:
         """The process of a rank has just ended: its exit status can be read for a moment."""
         rank = self._ranks.get(who)
         if rank is not None and rank.exit is None:
-            rank.exit = self._kernel.exit(rank.pid, rank.started)
+            rank.exit = self._kernel.exit(rank.pid, rank.started, rank.handle)
 
     def leave(self, who: Who, now_s: float, collective: OpenCollective | None, *, bye: bool) -> None:
         """A rank's goodbye, or the end of its connection, in ``collective``."""

@@ -1,16 +1,22 @@
 """What the kernel says of how a process ended: its exit status or signal, and kills for memory in its control group.
 
-Rule of this file: a reader of a few files, with their folders as arguments. The exit status of another's child can be
-read only until its parent has asked for it; what cannot be read is None.
+Rule of this file: a reader of a few files, with their folders as arguments. In /proc the exit status of another's child
+can be read only until its parent has asked for it; from then on a handle opened before has it, since Linux 6.15. What
+cannot be read is None.
 """
 
+import fcntl
 import os
+import struct
 from pathlib import Path
 from typing import NamedTuple
 
 #: Places in /proc/PID/stat behind the name: when the process started, and its exit code as wait() gives it.
 _STARTED, _EXIT_CODE = 19, 49
 _MOST_BYTES = 16_384
+#: ioctl PIDFD_GET_INFO of linux/pidfd.h: its number, the bytes of its struct, and where and under which bit that has
+#: the exit code.
+_GET_INFO, _INFO_BYTES, _INFO_CODE, _INFO_EXIT = 0xC040FF0B, 64, 60, 1 << 3
 
 
 class Exit(NamedTuple):
@@ -19,21 +25,57 @@ class Exit(NamedTuple):
     status: int | None
 
 
+class Handle:
+    """A process as the kernel holds it, whatever becomes of its number: ``fd`` is readable once it has ended; -1 where
+    this kernel has none, or it is closed."""
+
+    def __init__(self, pid: int) -> None:
+        try:
+            self.fd = os.pidfd_open(pid)
+        except (AttributeError, OSError):  # no Linux, or no such process
+            self.fd = -1
+
+    def exit_code(self) -> int | None:
+        """The exit code as wait() gives it; None before the parent has asked for it, and where it cannot be read."""
+        info = bytearray(_INFO_BYTES)
+        struct.pack_into("=Q", info, 0, _INFO_EXIT)
+        try:
+            fcntl.ioctl(self.fd, _GET_INFO, info)
+        except (OSError, ValueError):
+            return None
+        (known,) = struct.unpack_from("=Q", info)
+        return int(struct.unpack_from("=i", info, _INFO_CODE)[0]) if known & _INFO_EXIT else None
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
 def process_start(pid: int, proc: Path = Path("/proc")) -> int | None:
     """When ``pid`` started, in the kernel's ticks: another process of that number has another."""
     fields = _fields(pid, proc)
     return fields[_STARTED] if fields else None
 
 
-def process_exit(pid: int, started: int | None, proc: Path = Path("/proc")) -> Exit | None:
-    """How the process ``pid`` that ``started`` then has ended; None while it runs."""
+def process_exit(
+    pid: int, started: int | None, handle: Handle | None = None, proc: Path = Path("/proc"), user: int | None = None
+) -> Exit | None:
+    """How the process ``pid`` that ``started`` then has ended, as ``user`` sees it; None while it runs."""
     fields = _fields(pid, proc)
     if fields is None or fields[_STARTED] != started:
-        return Exit(None)
+        return _exit(handle.exit_code() if handle is not None else None)
     if _state(pid, proc) not in "ZXx":
         return None
+    # The kernel shows 0 to who may not know.
+    shown = fields[_EXIT_CODE] != 0 or _owner(pid, proc) == (os.geteuid() if user is None else user)
+    return _exit(fields[_EXIT_CODE] if shown else None)
+
+
+def _exit(code: int | None) -> Exit:
     try:
-        return Exit(os.waitstatus_to_exitcode(fields[_EXIT_CODE]))
+        return Exit(None if code is None else os.waitstatus_to_exitcode(code))
     except ValueError:
         return Exit(None)
 
@@ -66,6 +108,13 @@ def _fields(pid: int, proc: Path) -> list[int] | None:
 
 def _state(pid: int, proc: Path) -> str:
     return (_text(proc / str(pid) / "stat").rpartition(")")[2].split() or ["X"])[0]
+
+
+def _owner(pid: int, proc: Path) -> int | None:
+    try:
+        return (proc / str(pid)).stat().st_uid
+    except OSError:
+        return None
 
 
 def _text(path: Path) -> str:

@@ -31,6 +31,7 @@ from paceline.sidecar.endings import Endings
 from paceline.sidecar.interfaces import Interfaces
 from paceline.sidecar.looks import Job, Looks, Who
 from paceline.sidecar.nccl_inspector import NcclInspector
+from paceline.sidecar.process_end import Handle
 from paceline.sidecar.process_look import process_look
 from paceline.sidecar.rank_messages import (
     NotABalanceWordError,
@@ -290,21 +291,19 @@ class Sidecar:
         for key, ends in self._endings.drain(now_s, time.time()).items():
             self._batcher.end_ranks(key, ends)
 
-    def _watch(self, who: Who, pid: int) -> None:
+    def _watch(self, who: Who, pid: int) -> Handle | None:
         """Look at a rank's process in the moment in which it ends, where this kernel tells of that."""
-        try:
-            ended = os.pidfd_open(pid) if pid else -1
-        except OSError:
-            return
-        if ended < 0:
-            return
+        handle = Handle(pid) if pid else None
+        if handle is None or handle.fd < 0:
+            return None
 
         def look() -> None:
             self._endings.look(who)
-            self._selector.unregister(ended)
-            os.close(ended)
+            self._selector.unregister(handle.fd)
+            handle.close()
 
-        self._selector.register(ended, selectors.EVENT_READ, look)
+        self._selector.register(handle.fd, selectors.EVENT_READ, look)
+        return handle
 
     def _ask(self, now_s: float) -> None:
         """Ask ranks that get no further where they are."""
@@ -459,8 +458,8 @@ class Sidecar:
                 self._nccl.join(rank.pid, rank.job, rank.rank)
             rank.hello, rank.decoder = hello, MarkDecoder(hello.place)
             self._looks.join((rank.job, rank.rank), rank.peer, time.monotonic())
-            self._endings.join((rank.job, rank.rank), rank.peer)
-            self._watch((rank.job, rank.rank), rank.peer)
+            who = (rank.job, rank.rank)
+            self._endings.join(who, rank.peer, self._watch(who, rank.peer))
             return True
         rank.hellos += 1
         learned = {name: getattr(hello, name) for name in LEARNED}

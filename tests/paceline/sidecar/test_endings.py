@@ -1,12 +1,17 @@
 """How a node's ranks end, by what they say and what the kernel says."""
 
+import os
+import platform
+import re
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from paceline.events import OpenCollective
 from paceline.sidecar.endings import BROKEN_S, Endings, Kernel
-from paceline.sidecar.process_end import Exit, oom_events, oom_kills, process_exit, process_start
+from paceline.sidecar.process_end import Exit, Handle, oom_events, oom_kills, process_exit, process_start
 from paceline.training.failure_messages import Failed
 
 JOB = ("job", 0)
@@ -22,7 +27,9 @@ class Processes:
         self.kills = 0
 
     def kernel(self):
-        return Kernel(lambda pid: 7, lambda pid, _: self.exits.get(pid), lambda _: Path("events"), lambda _: self.kills)
+        return Kernel(
+            lambda pid: 7, lambda pid, *_: self.exits.get(pid), lambda _: Path("events"), lambda _: self.kills
+        )
 
 
 @pytest.fixture
@@ -142,6 +149,20 @@ def test_a_rank_that_never_joined_is_ignored(endings, who):
     assert ended(endings) == []
 
 
+class Reaped:
+    """The handle of a process whose parent has asked for its exit."""
+
+    def __init__(self, code):
+        self.code = code
+
+    def exit_code(self):
+        return self.code
+
+
+def reads_exits():
+    return tuple(map(int, re.findall(r"\d+", platform.release())[:2])) >= (6, 15)
+
+
 class TestKernel:
     @pytest.fixture
     def proc(self, tmp_path):
@@ -160,24 +181,64 @@ class TestKernel:
         ("code", "status"), [(0, 0), (1 << 8, 1), (9, -9), (139, -11), (143 << 8, 143), (0x7F, None)]
     )
     def test_a_zombie_has_its_exit(self, proc, code, status):
-        assert process_exit(12, 77, proc("Z", code)) == Exit(status)
+        assert process_exit(12, 77, None, proc("Z", code)) == Exit(status)
 
     def test_a_process_that_runs_has_none(self, proc):
-        assert process_exit(12, 77, proc("S", 9)) is None
+        assert process_exit(12, 77, None, proc("S", 9)) is None
         assert process_start(12, proc("S", 0)) == 77
 
     def test_another_process_of_that_number_is_not_it(self, proc):
-        assert process_exit(12, 76, proc("S", 0)) == Exit(None)
+        assert process_exit(12, 76, None, proc("S", 0)) == Exit(None)
+
+    def test_another_users_zombie_has_its_failure_and_no_success(self, proc):
+        """The kernel shows 0 to who may not know."""
+        assert process_exit(12, 77, None, proc("Z", 9), user=os.geteuid() + 1) == Exit(-9)
+        assert process_exit(12, 77, None, proc("Z", 0), user=os.geteuid() + 1) == Exit(None)
+
+    @pytest.mark.parametrize(("code", "status"), [(0, 0), (139, -11), (0x7F, None), (None, None)])
+    def test_of_one_that_its_parent_has_asked_for_the_handle_has_the_exit(self, tmp_path, proc, code, status):
+        """Also where another process has its number by now."""
+        assert process_exit(12, 77, Reaped(code), tmp_path) == Exit(status)
+        assert process_exit(12, 76, Reaped(code), proc("S", 0)) == Exit(status)
+        assert process_exit(12, 77, Reaped(code), proc("S", 0)) is None
+
+    def test_a_handle_that_is_closed_or_of_no_process_says_nothing(self):
+        handle = Handle(2**22 + 1)  # beyond every number of a process
+        assert (handle.fd, handle.exit_code()) == (-1, None)
+        own = Handle(os.getpid())
+        assert own.exit_code() is None, "it runs"
+        own.close()
+        own.close()
+        assert (own.fd, own.exit_code()) == (-1, None)
+
+    def test_a_handle_whose_number_is_of_another_file_by_now_says_nothing(self, tmp_path):
+        handle = Handle(2**22 + 1)
+        with (tmp_path / "file").open("w") as file:
+            handle.fd = file.fileno()
+            assert handle.exit_code() is None
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(("sent", "status"), [(signal.SIGSEGV, -11), (signal.SIGKILL, -9), (signal.SIGTERM, -15)])
+    def test_the_kernel_tells_the_exit_of_one_whose_parent_was_faster(self, sent, status):
+        with subprocess.Popen(["sleep", "1000"]) as child:
+            handle, started = Handle(child.pid), process_start(child.pid)
+            if handle.fd < 0 or not reads_exits():
+                child.kill()
+                pytest.skip("a kernel before Linux 6.15")
+            child.send_signal(sent)
+            child.wait()
+            assert process_exit(child.pid, started, handle) == Exit(status)
+            handle.close()
 
     def test_one_that_is_gone_says_nothing(self, tmp_path):
-        assert process_exit(12, 77, tmp_path) == Exit(None)
+        assert process_exit(12, 77, None, tmp_path) == Exit(None)
         assert process_start(12, tmp_path) is None
 
     @pytest.mark.parametrize("text", ["", "12", "12 (x) Z", "12 (x) Z " + "a " * 60])
     def test_a_file_that_is_odd_says_nothing(self, tmp_path, text):
         (tmp_path / "12").mkdir()
         (tmp_path / "12" / "stat").write_text(text)
-        assert process_exit(12, 77, tmp_path) == Exit(None)
+        assert process_exit(12, 77, None, tmp_path) == Exit(None)
 
     def test_kills_for_memory_are_those_of_its_own_group(self, tmp_path):
         group = tmp_path / "groups" / "job"
