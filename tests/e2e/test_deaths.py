@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernel_release import EXITS_STAY
 from tests.patience import PATIENCE_S
 
 SCRIPT = Path(__file__).parent / "scripts" / "dying.py"
@@ -75,18 +76,16 @@ def test_the_rank_with_an_exception_of_its_own_is_named_with_its_line(tmp_path, 
     assert set(found["victims"]) <= {0, 1, 3}
 
 
+@LAUNCHERS
 @pytest.mark.parametrize(("case", "words"), [("kill", "SIGKILL"), ("segfault", "SIGSEGV"), ("exit", "exit status 0")])
-def test_a_rank_that_says_nothing_is_named(tmp_path, case, words):
-    """By its exit, as the kernel tells it."""
-    found = died(case, "torchrun", tmp_path)
+def test_a_rank_that_says_nothing_is_named(tmp_path, launcher, case, words):
+    """By its exit, as the kernel tells it: also to who asks after the parent, as that of mp.spawn is faster."""
+    found = died(case, launcher, tmp_path)
+    if launcher == "spawn" and not EXITS_STAY:
+        assert found["ranks"] in ([2], []), "before Linux 6.15 it may be lost, and nobody else is named"
+        return
     assert found["ranks"] == [2]
     assert words in found["summary"]
-
-
-@pytest.mark.parametrize("case", ["kill", "segfault", "exit"])
-def test_no_other_is_named_where_the_exit_is_taken_before_it_can_be_read(tmp_path, case):
-    """The parent of mp.spawn waits for its children and for nothing else."""
-    assert died(case, "spawn", tmp_path)["ranks"] in ([2], [])
 
 
 @LAUNCHERS

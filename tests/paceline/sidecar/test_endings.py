@@ -1,8 +1,6 @@
 """How a node's ranks end, by what they say and what the kernel says."""
 
 import os
-import platform
-import re
 import signal
 import subprocess
 from pathlib import Path
@@ -13,6 +11,7 @@ from paceline.events import OpenCollective
 from paceline.sidecar.endings import BROKEN_S, Endings, Kernel
 from paceline.sidecar.process_end import Exit, Handle, oom_events, oom_kills, process_exit, process_start
 from paceline.training.failure_messages import Failed
+from tests.kernel_release import EXITS_STAY
 
 JOB = ("job", 0)
 WHO = (JOB, 2)
@@ -159,10 +158,6 @@ class Reaped:
         return self.code
 
 
-def reads_exits():
-    return tuple(map(int, re.findall(r"\d+", platform.release())[:2])) >= (6, 15)
-
-
 class TestKernel:
     @pytest.fixture
     def proc(self, tmp_path):
@@ -222,7 +217,7 @@ class TestKernel:
     def test_the_kernel_tells_the_exit_of_one_whose_parent_was_faster(self, sent, status):
         with subprocess.Popen(["sleep", "1000"]) as child:
             handle, started = Handle(child.pid), process_start(child.pid)
-            if handle.fd < 0 or not reads_exits():
+            if handle.fd < 0 or not EXITS_STAY:
                 child.kill()
                 pytest.skip("a kernel before Linux 6.15")
             child.send_signal(sent)
