@@ -18,7 +18,8 @@ PACELINE = [sys.executable, "-m", "paceline"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
 
 pytestmark = [pytest.mark.training, pytest.mark.slow]
-LAUNCHERS = pytest.mark.parametrize("launcher", ["torchrun", "spawn"])
+BOTH = ["torchrun", "spawn"]
+LAUNCHERS = pytest.mark.parametrize("launcher", BOTH)
 
 
 def command_of(case, launcher, folder):
@@ -56,14 +57,14 @@ def died(case, launcher, folder):
     return found
 
 
-@LAUNCHERS
 @pytest.mark.parametrize(
-    ("case", "error", "function"),
+    ("launcher", "case", "error", "function"),
     [
-        ("exception", "ValueError", "fail"),
-        ("finally", "ValueError", "fail"),
-        ("memory", "RuntimeError", "allocate"),
-        ("thread", "ValueError", "fail"),
+        pytest.param("spawn", "exception", "ValueError", "fail", marks=pytest.mark.landing),
+        ("torchrun", "exception", "ValueError", "fail"),
+        *((launcher, "finally", "ValueError", "fail") for launcher in BOTH),
+        *((launcher, "memory", "RuntimeError", "allocate") for launcher in BOTH),
+        *((launcher, "thread", "ValueError", "fail") for launcher in BOTH),
     ],
 )
 def test_the_rank_with_an_exception_of_its_own_is_named_with_its_line(tmp_path, launcher, case, error, function):

@@ -69,6 +69,20 @@ def test_an_exit_that_was_seen_before_the_connection_ended_is_kept(endings, proc
     assert ended(endings)[0].status == -11
 
 
+def test_a_rank_whose_parent_was_faster_ends_with_what_its_handle_has(tmp_path):
+    """A rank that comes again under the same number is another process, with a handle of its own."""
+
+    def process_exits(pid, started, handle):
+        return process_exit(pid, started, handle, tmp_path)
+
+    endings = Endings(Kernel(lambda _: 7, process_exits, lambda _: None, lambda _: 0))
+    endings.join(WHO, 4001, Reaped(0))
+    endings.join(WHO, 4002, Reaped(11))
+    endings.leave(WHO, 0.0, None, bye=False)
+    (end,) = ended(endings)
+    assert (end.how, end.status, end.pid) == ("lost", -11, 4002)
+
+
 def test_a_rank_that_says_goodbye_has_ended_once_its_process_has(endings, processes):
     """It may destroy its group, and go on for an hour."""
     endings.leave(WHO, 0.0, None, bye=True)
