@@ -35,6 +35,8 @@ _OF_ROWS: dict[Any, tuple[str, ...]] = {
     CollectiveCalls: ("rank", "step", "seq", "group", "operation", "bytes", "start_s", "duration_s", "wait_s"),
 }
 _OF_ONE = ("conditions", "links", "open")
+#: ... and of a StepTimings.
+ONE_BY_ONE = ("open", "looks", "ends", "breakdowns")
 #: Parts of a StepTimings: in each, the column of the rank, and those that have its rows.
 _PARTS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "microbatches": (("rank", ("rank", "step", "microbatch", "forward_s", "backward_s")),),
@@ -82,21 +84,18 @@ def _kept(message: Any, columns: tuple[str, ...], kept: list[bool]) -> dict[str,
 
 def _columns_within(message: Any, most: int) -> tuple[Any, int]:
     ranks, worlds = whole([message.speakers.ranks]), whole([message.speakers.world_sizes])
-    open_, looks = getattr(message, "open", []), getattr(message, "looks", [])
+    single = {name: getattr(message, name, []) for name in ONE_BY_ONE}
     possible = _possible(message.speakers.ranks, most)
-    facts, breakdowns = getattr(message, "facts", None), getattr(message, "breakdowns", [])
-    told = [*ranks.tolist(), *(one.rank for one in [*open_, *breakdowns, *looks]), *(facts.ranks if facts else [])]
+    facts = getattr(message, "facts", None)
+    told = [*ranks.tolist(), *(one.rank for ones in single.values() for one in ones), *(facts.ranks if facts else [])]
     if possible.all() and max(told, default=-1) < most and not (worlds > most).any():
         return message, 0
     speakers = _only(message.speakers, _OF_RANKS, possible)
     capped = np.clip(whole([speakers.world_sizes]), 0, most)
     changed: dict[str, Any] = {"speakers": msgspec.structs.replace(speakers, world_sizes=_column(capped))}
-    if open_:
-        changed["open"] = [one for one in open_ if one.rank < most]
-    if looks:
-        changed["looks"] = [one for one in looks if one.rank < most]
-    if breakdowns:
-        changed["breakdowns"] = [one for one in breakdowns if one.rank < most]
+    for name, ones in single.items():
+        if ones:
+            changed[name] = [one for one in ones if one.rank < most]
     if facts:
         changed["facts"] = _facts_within(facts, most)
     for name, tables in _PARTS.items():

@@ -11,7 +11,7 @@ from paceline import columns
 from paceline.events import CollectiveTimings, Column, OpTimings, Speakers, StepTimings
 
 from .limits import MOST_RANKS
-from .rank_bound import Timings, within
+from .rank_bound import ONE_BY_ONE, Timings, within
 
 #: Producers that are remembered at most; one that is forgotten is decoded again.
 _MOST = 65_536
@@ -84,11 +84,8 @@ class SpeakersHeard:
 def _single(message: Timings, most: int) -> bool:
     """Whether ``message`` tells of any single rank from ``most`` on, beside those that it speaks for."""
     if isinstance(message, StepTimings):
-        if not (message.open or message.looks or message.facts or message.breakdowns):
-            return False
-        said = [*message.facts.ranks] if message.facts else []
-        said += [one.rank for one in message.open] + [one.rank for one in message.looks]
-        return max([*said, *(one.rank for one in message.breakdowns)], default=-1) >= most
+        said = [one.rank for name in ONE_BY_ONE for one in getattr(message, name)]
+        return max([*said, *(message.facts.ranks if message.facts else ())], default=-1) >= most
     if isinstance(message, OpTimings):
         return any(one.rank >= most for one in message.conditions)
     if isinstance(message, CollectiveTimings) and any(one.rank >= most for one in message.links):

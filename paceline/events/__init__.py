@@ -73,6 +73,7 @@ from paceline.events.commands import (
     Sample,
 )
 from paceline.events.deadletter import DeadLetter
+from paceline.events.ends import LONGEST_MESSAGE, How, RankEnd
 from paceline.events.findings import (
     CAUSE_ADVICE,
     CAUSE_WORDS,
@@ -141,6 +142,7 @@ __all__ = [
     "DISMISS",
     "FULL_ROWS",
     "LATEST_S",
+    "LONGEST_MESSAGE",
     "MOST_BALANCED",
     "MOST_CAPTURE_PIECES",
     "MOST_LEFT_OUT",
@@ -204,6 +206,7 @@ __all__ = [
     "GlobalBatch",
     "HostSamples",
     "HostWindow",
+    "How",
     "Index",
     "JobDescribed",
     "JobKind",
@@ -226,6 +229,7 @@ __all__ = [
     "Rank",
     "RankBreakdown",
     "RankCondition",
+    "RankEnd",
     "RankFact",
     "RankFacts",
     "RankLook",

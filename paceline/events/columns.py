@@ -6,6 +6,7 @@ import msgspec
 
 from paceline.events.base import Accounted, Produced, Seconds, Time, Whole, Word
 from paceline.events.collectives import OpenCollective, RankLook
+from paceline.events.ends import RankEnd
 from paceline.events.training import RankBreakdown, RankFacts
 
 #: Signed or unsigned whole numbers or floating point ones, and the bytes of each: numpy's names without the ``<``.
@@ -117,7 +118,8 @@ class StepTimings(Accounted, frozen=True, kw_only=True, omit_defaults=True):
     of links or of what is open; or of ranks as a whole, in ``facts`` and, from a profiler's trace, ``breakdowns``.
     While no step ends for seconds, one without anything says that its ranks still run, as of ``now_s``. ``ended`` is a
     node's goodbye: all its ranks have left, and its producer says no more of this attempt unless they come again.
-    ``looks`` has where ranks are, once one of the node's has not got any further for seconds.
+    ``looks`` has where ranks are, once one of the node's has not got any further for seconds. ``ends`` says how the
+    processes of ranks ended.
     """
 
     job: str
@@ -142,6 +144,7 @@ class StepTimings(Accounted, frozen=True, kw_only=True, omit_defaults=True):
     left_out: Column | None = None
     ended: bool = False
     looks: list[RankLook] = []
+    ends: list[RankEnd] = []
 
 
 class CollectiveCalls(Produced, frozen=True, kw_only=True, omit_defaults=True):

@@ -19,6 +19,7 @@ from paceline.events import (
     JobDescribed,
     OpenCollective,
     RankCondition,
+    RankEnd,
     RankLook,
     RankPlace,
     Speakers,
@@ -217,6 +218,12 @@ class Batcher:
         job.told.leave(rank)
         if not job.alive:
             job.ended_s, job.described, job.leaving = now_s, False, True
+
+    def end_ranks(self, key: tuple[str, int], ends: Sequence[RankEnd]) -> None:
+        """How processes of ranks ended; after the last of them the job's goodbye goes out with it."""
+        job = self._jobs[key]
+        job.told.ends += ends
+        job.leaving = job.leaving or not job.alive
 
     def tick(self, now_s: float) -> list[Outgoing]:
         """What is due at ``now_s`` (any clock that does not go back): full messages at once, the rest each second."""

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from paceline.events import OpenCollective, RankCondition, RankLook
+from paceline.events import OpenCollective, RankCondition, RankEnd, RankLook
 from paceline.sidecar.call_columns import CallColumns
 from paceline.sidecar.collective_columns import collective_columns
 from paceline.sidecar.collective_sums import HeldCollectives
@@ -42,6 +42,7 @@ class NodeSteps:
         self.open: list[OpenCollective] = []
         self.open_s: float | None = None
         self.looks: list[RankLook] = []
+        self.ends: list[RankEnd] = []
         self._held = HeldCollectives()
         self._progress = Progress()
         #: The latest step that each rank has closed, and that any had at each of the last looks.
@@ -98,8 +99,8 @@ class NodeSteps:
 
     def due(self, complete_before: float, *, ended: bool) -> bool:
         """Whether there is something to send: rows, sums, who stands in a collective, links that nothing else brings,
-        or a job's last word."""
-        if self.open_s is not None:
+        how ranks ended, or a job's last word."""
+        if self.open_s is not None or self.ends:
             return True
         if not self.phases:
             return bool(self.links)
@@ -113,6 +114,7 @@ class NodeSteps:
         sums = self._held.take(complete_before)
         times = [steps.first_s(), progress.first_s() if self.phases else None, self.open_s]
         times.append(conditions[0].time_s if conditions else None)
+        times.append(self.ends[0].time_s if self.ends else None)
         t0_s = float(math.floor(next((time_s for time_s in times if time_s is not None), began_s)))
         fields = {
             "t0_s": t0_s,
@@ -123,6 +125,8 @@ class NodeSteps:
             "open": self.open[:MOST_OPEN],
             "now_s": self.open_s,
             "looks": self.looks[:MOST_OPEN],
+            "ends": self.ends[:MOST_OPEN],
         }
+        self.ends = self.ends[MOST_OPEN:]
         self.open, self.open_s, self.looks = [], None, []
         return steps.ranks() | set(progress.spans), fields

@@ -20,6 +20,7 @@ from paceline.training.balance_messages import (
     BalanceWord,
     ProposedPlan,
 )
+from paceline.training.failure_messages import FAILED, Failed
 from paceline.training.look_messages import LOOKED, Looked
 from paceline.training.messages import (
     BYE,
@@ -91,11 +92,11 @@ class _Spoken(msgspec.Struct):
 for _held in (Peer, LinkReport, Place, BalanceObserved, BalancePlan):
     _reader(_held)
 _hello, _bye, _settled, _balance = _reader(Hello), _reader(Bye), _reader(Settled), _reader(BalanceWord)
-_looked = _reader(Looked)
+_looked, _failed = _reader(Looked), _reader(Failed)
 _rest, _spoken = msgspec.json.Decoder(_Rest), msgspec.json.Decoder(_Spoken)
 
 
-def decode(data: bytes) -> RankMessage | BalanceWord | Looked:
+def decode(data: bytes) -> RankMessage | BalanceWord | Looked | Failed:
     """What a rank said.
 
     Raises:
@@ -116,6 +117,8 @@ def decode(data: bytes) -> RankMessage | BalanceWord | Looked:
             return _balance.decode(body)
         if kind == LOOKED:
             return _looked.decode(body)
+        if kind == FAILED:
+            return _failed.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise (NotABalanceWordError if kind == BALANCE else NotAMessageError)(str(error)) from error
     raise NotAMessageError("a message of unknown kind")

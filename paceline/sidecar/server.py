@@ -27,9 +27,11 @@ from paceline.sidecar.captures import Captures
 from paceline.sidecar.columns import LONGEST_WORD
 from paceline.sidecar.conditions import Conditions
 from paceline.sidecar.decode import MarkDecoder, fault_in
+from paceline.sidecar.endings import Endings
 from paceline.sidecar.interfaces import Interfaces
-from paceline.sidecar.looks import Job, Looks
+from paceline.sidecar.looks import Job, Looks, Who
 from paceline.sidecar.nccl_inspector import NcclInspector
+from paceline.sidecar.process_end import Handle
 from paceline.sidecar.process_look import process_look
 from paceline.sidecar.rank_messages import (
     NotABalanceWordError,
@@ -47,6 +49,7 @@ from paceline.topics import CAPTURE
 from paceline.training import marks
 from paceline.training.balance_messages import BalanceWord, ProposedPlan
 from paceline.training.capture_messages import encode as encode_capture
+from paceline.training.failure_messages import Failed
 from paceline.training.look_messages import Looked, encode_look
 from paceline.training.messages import LEARNED, MOST_HELLOS, PROTOCOL, Bye, Hello, Marks, Settled
 from paceline.training.socket_path import short_path
@@ -164,6 +167,7 @@ class Sidecar:
         self._batcher = batcher
         self._interfaces = Interfaces()
         self._looks = Looks(process_look)
+        self._endings = Endings()
         self._sinks = sinks
         self._commands = commands
         self._nccl = nccl
@@ -205,6 +209,7 @@ class Sidecar:
             pass
         if self._nccl is not None:
             self._nccl.close(time.monotonic())
+        self._end_ranks(time.monotonic())
         self._pass_on(self._batcher.end(time.time(), self._exit_status))
         for conditions in self._conditions.values():
             conditions.close()
@@ -225,6 +230,7 @@ class Sidecar:
         for key, _ in ready:
             key.data()
         self._look(time.monotonic())
+        self._end_ranks(time.monotonic())
         if self._nccl is not None:
             self._nccl.tick(time.monotonic())
         self._pass_on(self._batcher.tick(time.monotonic()))
@@ -279,6 +285,25 @@ class Sidecar:
         if looks or now_s >= self._stand_at:
             self._stand_at = now_s + STANDING_S
             self._stand(looks, now_s)
+
+    def _end_ranks(self, now_s: float) -> None:
+        """Report the ranks that have ended."""
+        for key, ends in self._endings.drain(now_s, time.time()).items():
+            self._batcher.end_ranks(key, ends)
+
+    def _watch(self, who: Who, pid: int) -> Handle | None:
+        """Look at a rank's process in the moment in which it ends, where this kernel tells of that."""
+        handle = Handle(pid) if pid else None
+        if handle is None or handle.fd < 0:
+            return None
+
+        def look() -> None:
+            self._endings.look(who)
+            self._selector.unregister(handle.fd)
+            handle.close()
+
+        self._selector.register(handle.fd, selectors.EVENT_READ, look)
+        return handle
 
     def _ask(self, now_s: float) -> None:
         """Ask ranks that get no further where they are."""
@@ -381,12 +406,14 @@ class Sidecar:
         self._take(rank, rank.job, message)
         return True
 
-    def _take(self, rank: _Rank, job: Job, message: Bye | Looked | BalanceWord) -> None:
+    def _take(self, rank: _Rank, job: Job, message: Bye | Looked | Failed | BalanceWord) -> None:
         """Take what is rare."""
         if isinstance(message, Looked):
             self._looks.answer((job, rank.rank), message)
+        elif isinstance(message, Failed):
+            self._endings.fail((job, rank.rank), message)
         elif isinstance(message, Bye):
-            self._leave(rank)
+            self._leave(rank, bye=True)
         elif self._balance is not None and rank.hello is not None:
             rank.awaits, rank.run = rank.awaits or message.awaits, message.run
             who = Speaker(job, rank.rank, rank.hello.world_size)
@@ -431,6 +458,8 @@ class Sidecar:
                 self._nccl.join(rank.pid, rank.job, rank.rank)
             rank.hello, rank.decoder = hello, MarkDecoder(hello.place)
             self._looks.join((rank.job, rank.rank), rank.peer, time.monotonic())
+            who = (rank.job, rank.rank)
+            self._endings.join(who, rank.peer, self._watch(who, rank.peer))
             return True
         rank.hellos += 1
         learned = {name: getattr(hello, name) for name in LEARNED}
@@ -448,8 +477,11 @@ class Sidecar:
             if self._nccl is not None:
                 self._nccl.append_steps(rank.pid, report.steps)
 
-    def _leave(self, rank: _Rank) -> None:
+    def _leave(self, rank: _Rank, *, bye: bool = False) -> None:
         if rank.job is not None:
+            standing = rank.standing(time.time())
+            last = standing[-1] if standing else None
+            self._endings.leave((rank.job, rank.rank), time.monotonic(), last, bye=bye)
             self._looks.leave((rank.job, rank.rank))
             self._update(rank, rank.decoder.end())
             self._batcher.leave(rank.job, rank.rank, time.time())

@@ -32,9 +32,9 @@ def look(probe: Probe, number: int) -> Looked:
     for _ in range(MOST_WALKED):
         if frame is None or (line and len(frames) == MOST_FRAMES):
             break
-        own = not line and _is_users(frame)
+        own = not line and is_users(frame)
         if own or len(frames) < MOST_FRAMES:
-            text = _text(frame)
+            text = place_of(frame, frame.f_lineno)
             line = text if own else line
             if len(frames) < MOST_FRAMES:
                 frames.append(text)
@@ -42,7 +42,7 @@ def look(probe: Probe, number: int) -> Looked:
     return Looked(number, probe.task, not probe.off, line, frames)
 
 
-def _is_users(frame: FrameType) -> bool:
+def is_users(frame: FrameType) -> bool:
     """Whether ``frame`` is in the user's own code: not the standard library's, an installed package's, or ours.
 
     The script itself is the user's wherever it lies.
@@ -55,9 +55,10 @@ def _is_users(frame: FrameType) -> bool:
     return not (path.startswith((_STANDARD, _OURS)) or any(f"{os.sep}{name}{os.sep}" in path for name in _INSTALLED))
 
 
-def _text(frame: FrameType) -> str:
+def place_of(frame: FrameType, line: int | None) -> str:
+    """Where ``line`` of ``frame`` is: file:line function."""
     code = frame.f_code
-    place = f":{frame.f_lineno or code.co_firstlineno} {code.co_name}"[-LONGEST_FRAME:]
+    place = f":{line or code.co_firstlineno} {code.co_name}"[-LONGEST_FRAME:]
     # Of a long path the end tells more; half a character, as a file's name may hold, must not fail the answer.
     path = visible(_short(code.co_filename).encode("utf-8", "replace").decode())
     return path[-(LONGEST_FRAME - len(place)) :] + place if len(place) < LONGEST_FRAME else place

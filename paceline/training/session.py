@@ -27,6 +27,8 @@ from paceline.training.alternation import Alternation, Plan
 from paceline.training.attempt_note import AttemptNote
 from paceline.training.balance_link import BalanceLink
 from paceline.training.device_clock import DeviceClock
+from paceline.training.failure_messages import Failed
+from paceline.training.last_words import ThreadFailures, at_exit, while_handled
 from paceline.training.links import TcpLinks
 from paceline.training.messages import MEASURE_VARIABLE, SOCKET_VARIABLE, Hello, Issued
 from paceline.training.overhead_windows import OverheadWindows
@@ -66,6 +68,7 @@ class Session:
         self._attempt: SharedAttempt | None = None
         self._ended = False
         self._exit_registered = False
+        self._thread_failures = ThreadFailures()
         probe.begin, probe.device_found = self.step_begins, self._device_found
         os.register_at_fork(before=self._forks, after_in_child=self._forked)
 
@@ -114,6 +117,7 @@ class Session:
         self._track()
         if self.probe.collected not in gc.callbacks:
             gc.callbacks.append(self.probe.collected)
+        self._thread_failures.follow()
         self._end_at_exit()
 
     def _agree(self, path: str) -> None:
@@ -161,14 +165,15 @@ class Session:
         if self._joined() is not None:
             self.begin()
 
-    def end(self) -> None:
-        """The rank leaves: send the rest. A later ``begin`` makes it a rank again."""
+    def end(self, failed: Failed | None = None) -> None:
+        """The rank leaves: send the rest, and what has ``failed``. A later ``begin`` makes it a rank again."""
         shipping, self._shipping, self._ended = self._shipping, None, True
         tracking, self._tracking = self._tracking, None
         if tracking is not None:
             tracking.finish()
         if shipping is not None:
-            shipping.finish()
+            shipping.finish(failed or self._thread_failures.first)
+            self._thread_failures.leave()
             if self._attempt is not None:
                 self._attempt.stop()
             self.probe.alternation = None
@@ -183,7 +188,7 @@ class Session:
 
     def leave(self) -> None:
         """The group of all ranks is destroyed: who joins another may train something else."""
-        self.end()
+        self.end(while_handled())
         self.mesh, probe = None, self.probe
         probe.device = probe.batch_size = probe.stage = None
         probe.wrapper = ""
@@ -241,11 +246,15 @@ class Session:
             return
         self._exit_registered = True
         if multiprocessing.parent_process() is None:
-            atexit.register(self.end)
+            atexit.register(self._exits)
         else:  # Children of multiprocessing leave without running atexit's functions.
             from multiprocessing.util import Finalize
 
-            Finalize(None, self.end, exitpriority=100)
+            Finalize(None, self._exits, exitpriority=100)
+
+    def _exits(self) -> None:
+        """Python exits."""
+        self.end(at_exit())
 
     def _forks(self) -> None:
         """What a child must not inherit ends; a fork is the script's, and nothing of ours may fail it."""
@@ -258,6 +267,7 @@ class Session:
     def _forked(self) -> None:
         """Nothing of the parent's is the child's, which dies where it frees an event, or a model's process group."""
         shipping, self._shipping, self._exit_registered = self._shipping, None, False
+        self._thread_failures.first = None
         _keep(self._attempt)  # A store's lock may be held by a thread that the child does not have.
         self._attempt = None
         probe, clock = self.probe, shipping.clock if shipping is not None else None

@@ -21,6 +21,7 @@ from paceline.training import marks
 from paceline.training.balance_link import BalanceLink
 from paceline.training.capturing import FORKS, Capturing, captures_on
 from paceline.training.device_clock import DeviceClock
+from paceline.training.failure_messages import Failed, encode_failed
 from paceline.training.links import TcpLinks
 from paceline.training.look_messages import decode_look, encode_looked
 from paceline.training.looking import look
@@ -98,6 +99,8 @@ class Shipping:
         self._socket: socket.socket | None = None
         self._unsent: deque[bytes] = deque()
         self._unsettled = Unsettled()
+        #: The exception that ends this process.
+        self._failed: Failed | None = None
         self._said: Hello | None = None
         self._greeted = False
         now = time.monotonic()
@@ -117,10 +120,11 @@ class Shipping:
         """Spans are timed on a device from now on."""
         self.clock = clock
 
-    def finish(self, timeout_s: float = 2.0) -> None:
-        """Send the rest and say goodbye, within ``timeout_s`` and what patience there is."""
+    def finish(self, failed: Failed | None = None, timeout_s: float = 2.0) -> None:
+        """Send the rest, and what has ``failed``, and say goodbye, within ``timeout_s`` and what patience there is."""
         if self._pid != os.getpid():
             return
+        self._failed = failed
         self._stopping = True
         self._capturing.end()
         self._awake.set()
@@ -196,6 +200,8 @@ class Shipping:
             time.sleep(0.005)
             self._pass_on(None)
         self._balanced()
+        if self._failed is not None:
+            self._unsent.append(encode_failed(self._failed))
         self._put(Bye(ended_s=time.time()))
 
     def _connected(self) -> bool:

@@ -268,6 +268,18 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         ),
         loss="unmeasured",
     ),
+    ("died", ""): FindingRow(
+        "restart_job",
+        "job",
+        "Fix what ended {where}, and restart {job}",
+        (
+            "Do what the finding names as next: look at its line of code, or at the kernel log of that node.",
+            "Start the job again from its last checkpoint; without that node if the node is at fault.",
+        ),
+        "low",
+        _RESTARTS,
+        loss="unmeasured",
+    ),
     ("node_silent", ""): FindingRow(
         "inspect_node",
         "node",

@@ -45,15 +45,16 @@ class Subject(NamedTuple):
 
 
 class Blocked(NamedTuple):
-    """Where code is blocked: the line of those accused and of the others, who only waits, in which collective, and the
-    command to run next; "" where that is not known."""
+    """Where code is blocked or ended: the line of those accused and of the others, who only waits, in which collective,
+    the command to run next, and how sure that is; "" and None where that is not known."""
 
     line: str
     others_line: str
     victims: tuple[int, ...]
-    seq: int
+    seq: int | None
     operation: str
     next: str
+    sure: str = ""
 
 
 class Said(NamedTuple):
@@ -70,7 +71,7 @@ class Said(NamedTuple):
     over: str = ""
     severity: Severity | None = None
     confidence: float | None = None
-    #: Where ranks wait for each other in a collective that does not end.
+    #: Where ranks wait for each other in a collective that does not end, or where one ended.
     blocked: Blocked | None = None
 
 
@@ -109,11 +110,8 @@ def finding(episode: Episode[Any, Any], said: Said, job: JobKey, coverage: Cover
 
 def _with_place(made: Finding, blocked: Blocked) -> Finding:
     """``made`` with what is known of where the code is."""
-    words = {"line": blocked.line, "others_line": blocked.others_line, "next": blocked.next}
-    known = {name: word for name, word in words.items() if word}
-    return msgspec.structs.replace(
-        made, victims=list(blocked.victims), seq=blocked.seq, operation=blocked.operation, **known
-    )
+    known = {name: word for name, word in blocked._asdict().items() if word not in ("", None)}
+    return msgspec.structs.replace(made, **known | {"victims": list(blocked.victims)})
 
 
 def finding_id(cluster: str, job: str, attempt: int, kind: str, subject: str, first: int) -> str:

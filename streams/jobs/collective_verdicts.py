@@ -22,11 +22,12 @@ from ..limits import MOST_RANKS
 from ..raw_columns import Ints, whole
 from ..speakers import SpeakersHeard
 from ..step_rows import SharedRows, left_out_of
-from . import hang, slow_links, straggler_evidence, traffic
+from . import deaths, hang, slow_links, straggler_evidence, traffic
 from .accused import Accused, AccusedRank, AccusedUnit, with_sorts
 from .arrivals import ArrivalRows, Arrivals
 from .cohorts import Cohorts
 from .config import JobConfig
+from .deaths import Deaths
 from .hang import Hang
 from .short_run import ShortRun
 from .slow_links import SlowLinks
@@ -51,6 +52,7 @@ class Collectives:
         self.gather: Gather[CollectiveMessage] = Gather()
         self.links = SlowLinks(config.links)
         self.hang = Hang(config.hang)
+        self.deaths = Deaths()
         self.traffic = Traffic(config.traffic)
         self.groups: dict[str, tuple[Arrivals, Stragglers]] = {}
         #: The latest step, and by rank how many it leaves out after one that it tells, -1 for a rank that tells none:
@@ -92,6 +94,8 @@ class Collectives:
             stopped = None if left else self.hang.update(spoken, message.open, message.now_s)
             if stopped is not None:
                 findings.append(self._finding(stopped, hang.said(stopped, self.nodes), message))
+        if isinstance(message, StepTimings):
+            findings += self._ends(message, who.ranks if fresh else ())
         if not _tells(message):
             return findings
         ready = self.gather.push(message, self.coverage.producers, backlog=self.rows.backlog)
@@ -106,6 +110,21 @@ class Collectives:
         summed = message.collectives
         columns = [summed.reached_rank, summed.span_rank] if summed is not None else []
         return list(dict.fromkeys(whole([message.rank, *columns]).tolist()))
+
+    def _ends(self, message: StepTimings, ranks: Sequence[int]) -> list[Finding]:
+        """Which of the ranks ended first; ``ranks`` are those that have just been heard of."""
+        if not (message.ends or self.deaths.ends):
+            return []
+        of_job = {
+            "expected": self.coverage.counts().ranks_expected,
+            # A finding without a step would be a node's.
+            "last_step": max(self.last_step, self.hang.last_step, 0),
+        }
+        died = None
+        if not (message.ends or message.ended):
+            died = self.deaths.come_again(ranks, message.t0_s, **of_job)
+        died = self.deaths.update(message.node, message.ends, now_s=message.now_s, **of_job) or died
+        return [] if died is None else [self._finding(died, deaths.said(died, self.nodes), message)]
 
     def finish(self) -> list[Finding]:
         """What the messages that still wait bring to light."""
@@ -177,7 +196,9 @@ class Collectives:
             for name, (arrivals, stragglers) in self.groups.items()
             for slow in stragglers.conclude()
         ]
-        return self.crowds.gather(with_sorts(found), last=True)
+        died = self.deaths.conclude(coverage.ranks_expected, max(self.last_step, 0))
+        last = [] if died is None else [finding(died, deaths.said(died, self.nodes), job, coverage)]
+        return self.crowds.gather(with_sorts(found), last=True) + last
 
     def _said(self, slow: Slow, arrivals: Arrivals, group: str) -> Said:
         who = self._accused(slow, arrivals, group)
@@ -208,6 +229,7 @@ class Collectives:
             "gather": self.gather.snapshot(),
             "links": self.links.snapshot(),
             "hang": self.hang.snapshot(),
+            "deaths": self.deaths.snapshot(),
             "traffic": self.traffic.snapshot(),
             "groups": [[name, a.snapshot(), s.snapshot()] for name, (a, s) in self.groups.items()],
             "nodes": dict(self.nodes),
@@ -223,6 +245,7 @@ class Collectives:
         self.gather.load(data["gather"])
         self.links.load(data["links"])
         self.hang.load(data["hang"])
+        self.deaths.load(data["deaths"])
         self.traffic.load(data["traffic"])
         self.nodes = dict(data["nodes"])
         self.units = {rank: (switch, group) for rank, (switch, group) in data["units"].items()}

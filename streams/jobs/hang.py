@@ -306,12 +306,12 @@ def _collective(stop: Stop) -> str:
 def _reason(stop: Stop) -> str:
     """Why nobody gets further, as far as it is seen."""
     if stop.calls:
-        calls = [f"{_plain(ranks, len(ranks))} called {call}" for call, ranks in stop.calls[:_SHOWN]]
+        calls = [f"{plain_ranks(ranks, len(ranks))} called {call}" for call, ranks in stop.calls[:_SHOWN]]
         return f"calls differ: {', '.join(calls)}{_place(stop)}"
     if stop.missing:
         place = _place(stop)
         verb = "has" if stop.misses == 1 else "have"
-        return f"{_plain(stop.missing, stop.misses)} {verb} not called it{place}"
+        return f"{plain_ranks(stop.missing, stop.misses)} {verb} not called it{place}"
     if stop.crossed:
         return "the others wait in another group for these: two groups are used in different order"
     if stop.unknown:
@@ -368,13 +368,14 @@ def _ranks(ranks: list[int], count: int) -> str:
     >>> _ranks([0, 1, 3], 3), _ranks([2], 1)
     ('Ranks 0, 1 and 3 have been', 'Rank 2 has been')
     """
-    plain = _plain(ranks, count)
+    plain = plain_ranks(ranks, count)
     return f"{plain[0].upper()}{plain[1:]} {'has' if count == 1 else 'have'} been"
 
 
-def _plain(ranks: list[int], count: int) -> str:
-    """
-    >>> _plain([2], 1), _plain([0, 1], 2), _plain(list(range(20)), 20)
+def plain_ranks(ranks: Sequence[int], count: int) -> str:
+    """``count`` ranks in words, of which ``ranks`` are the first.
+
+    >>> plain_ranks([2], 1), plain_ranks([0, 1], 2), plain_ranks(list(range(20)), 20)
     ('rank 2', 'ranks 0 and 1', 'ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more')
     """
     shown = [str(rank) for rank in ranks[:_SHOWN]]

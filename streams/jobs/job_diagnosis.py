@@ -57,7 +57,7 @@ from .structure import Structure
 from .ticks import Tick, Ticks
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 14
+_LAYOUT = 15
 
 
 class Phases:

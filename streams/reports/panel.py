@@ -89,7 +89,7 @@ def _job(job: JobSummary, energy_rows: list[str]) -> list[str]:
     findings = sorted(job.findings.values(), key=lambda f: (f.state == "suspected", -f.cost.lost_s))
     named = [finding for finding in findings if finding.revision > 1 or finding.state != "suspected"]
     ranks_named = [finding for finding in named if finding.kind == "straggler"]
-    wholes = [finding for finding in named if finding.kind != "straggler" and not is_apart(finding)]
+    wholes = [finding for finding in named if finding.kind not in ("straggler", "died") and not is_apart(finding)]
     body = [line for finding in ranks_named[:_SHOWN] for line in _finding(finding)] or _nobody(job)
     if any(finding.kind == "hang" and finding.state != "recovered" for finding in wholes):
         body = []  # a job that stands still is held back by that
@@ -99,7 +99,17 @@ def _job(job: JobSummary, energy_rows: list[str]) -> list[str]:
     if len(ranks_named) > _SHOWN or len(wholes) > _SHOWN:
         more = max(len(ranks_named) - _SHOWN, 0) + max(len(wholes) - _SHOWN, 0)
         body.append(_row("", f"and {more} more: paceline analyze RECORDING --json"))
-    return [head, *body, *_time(job), *energy_rows, *_probe(job), _coverage(job)]
+    return [head, *body, *_time(job), *energy_rows, *_probe(job), _coverage(job), *_died(named)]
+
+
+def _died(findings: list[Finding]) -> list[str]:
+    """The last row: which rank ended first, and what to do."""
+    rows = []
+    for finding in findings:
+        if finding.kind == "died" and finding.state != "recovered":
+            summary, _, next_ = finding.summary.removeprefix("Died: ").partition(". Next: ")
+            rows += [_row("Died", summary), *([_row("Next", next_)] if next_ else [])]
+    return rows
 
 
 def _finding(finding: Finding) -> list[str]:

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline import columns, topics, wire
-from paceline.events import CollectiveCalls, JobDescribed, OpenCollective, PeerLink, RankCondition, StepTimings
+from paceline.events import CollectiveCalls, JobDescribed, OpenCollective, PeerLink, RankCondition, RankEnd, StepTimings
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
 from paceline.sidecar.collective_sums import MOST_HELD
 from paceline.sidecar.columns import LONGEST_WORD, MOST_ROWS
-from paceline.sidecar.node_steps import LOOKS_WAITED
+from paceline.sidecar.node_steps import LOOKS_WAITED, MOST_OPEN
 from paceline.sidecar.rank_rows import PARTS, CollectiveRow, Microbatch, Report, StepRow
 from paceline.training.messages import Hello, LinkReport
 
@@ -216,6 +216,30 @@ def test_a_job_whose_ranks_stay_says_no_goodbye() -> None:
     batcher.leave(key, 0, 1.0)
     assert not any(event["ended"] for event in told(batcher.tick(1.0)))
     assert [event["ended"] for event in told(batcher.end(2.0))] == [True]
+
+
+def test_how_ranks_ended_is_told_where_no_row_is_due() -> None:
+    """While others run; the last of them with the goodbye, also where that went out before."""
+    batcher, key = joined()
+    batcher.tick(0.0)
+    batcher.leave(key, 0, 1.0)
+    batcher.end_ranks(key, [RankEnd(rank=0, time_s=50.0, how="lost", status=-9)])
+    (first,) = of(StepTimings, batcher.tick(1.0))
+    assert ([end.rank for end in first.event.ends], first.event.t0_s, first.event.ended) == ([0], 50.0, False)
+    assert of(StepTimings, batcher.tick(2.0)) == []
+    batcher.leave(key, 1, 3.0)
+    assert [one.event.ended for one in of(StepTimings, batcher.tick(3.0))] == [True]
+    batcher.end_ranks(key, [RankEnd(rank=1, time_s=53.0, how="exit", status=0)])
+    (last,) = of(StepTimings, batcher.tick(4.0))
+    assert ([end.rank for end in last.event.ends], last.event.ended) == ([1], True)
+
+
+def test_the_ends_of_many_ranks_take_several_messages() -> None:
+    batcher, key = joined()
+    batcher.end_ranks(key, [RankEnd(rank=rank, time_s=1.0, how="lost") for rank in range(600)])
+    messages = of(StepTimings, batcher.tick(0.0))
+    assert [end.rank for message in messages for end in message.event.ends] == list(range(600))
+    assert max(len(message.event.ends) for message in messages) <= MOST_OPEN
 
 
 def test_it_is_quiet_where_no_message_of_steps_went_out_since_it_was_asked() -> None:

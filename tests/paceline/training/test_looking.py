@@ -71,7 +71,7 @@ def test_whose_code_a_frame_is(name, filename, users):
     step = in_a_module(name, filename)
     frames = []
     step(lambda: frames.append(__import__("sys")._getframe(1)))
-    assert looking._is_users(frames[0]) is users
+    assert looking.is_users(frames[0]) is users
 
 
 def test_deep_recursion_and_long_names_are_cut(at):

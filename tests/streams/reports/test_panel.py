@@ -326,6 +326,22 @@ def test_a_silent_node_is_told_in_place_of_who_was_compared(panel_of, make_train
     assert "no rank holds this job back" not in text
 
 
+def test_it_ends_with_the_rank_that_died_and_what_to_do(panel_of, make_training, found):
+    summary = "Died: rank 2, 3 s before the others: ValueError at train.py:88 step; rank 0 only lost a peer. Next: look"
+    died = msgspec.structs.replace(found, kind="died", state="confirmed", ranks=[2], summary=summary)
+    lines = panel_of(*make_training(ranks=4, seconds=5), died).splitlines()
+    assert lines[-2:] == [
+        "  Died     rank 2, 3 s before the others: ValueError at train.py:88 step; rank 0 only lost a peer",
+        "  Next     look",
+    ]
+    assert "died (confirmed)" not in "".join(lines)
+
+
+def test_a_rank_that_runs_again_has_not_died(panel_of, make_training, found):
+    died = msgspec.structs.replace(found, kind="died", state="recovered", ranks=[2])
+    assert "  Died" not in panel_of(*make_training(ranks=4, seconds=5), died)
+
+
 @pytest.fixture
 def found():
     """A finding on the made-up job, of an earlier version."""
