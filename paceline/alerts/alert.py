@@ -20,13 +20,18 @@ SUGGESTION_FIRES = {"new": True}
 LONGEST_NAME, LONGEST_TITLE, LONGEST_TEXT, LONGEST_LINE = 200, 300, 1_500, 400
 MOST_LINES, MOST_NAMES = 12, 64
 
+Lasts = Literal["run", "attempt", "on"]
+#: Verdicts on a running job that count no steps.
+_WHILE_IT_RUNS = frozenset(("configuration_mismatch", "balanced_straggler"))
+
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
     """One alert. ``id`` is ``finding:ID`` or ``suggestion:ID``; ``revision`` is the event's.
 
     ``fires`` says whether its event holds now, ``ending`` in a word why not. ``starts_s`` is when it was first told,
-    ``heard_s`` when its newest event was; of a suggestion ``expires_s`` ends it, None never. ``of_node`` is for
-    findings of a node, which outlive a job.
+    ``heard_s`` when its newest event was; of a suggestion ``expires_s`` ends it, None never. ``lasts`` says
+    what ends it beside its event: the end of the job's run, the next attempt (what ended a run), or neither (what is of
+    a node, or comes from a job's logs).
     """
 
     id: str
@@ -44,7 +49,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...] = ()
     fires: bool
     ending: str = ""
-    of_node: bool = False
+    lasts: Lasts = "run"
     starts_s: float
     heard_s: float
     expires_s: float | None = None
@@ -89,10 +94,16 @@ def of_finding(finding: Finding, at_s: float) -> Alert:
         lines=_lines([cost(finding), *(f"{measured(item)} ({item.rule})" for item in finding.evidence)]),
         fires=fires,
         ending="" if fires else _line(finding.state, LONGEST_NAME),
-        of_node=finding.first_step < 0,
+        lasts=_lasts(finding),
         starts_s=at_s,
         heard_s=at_s,
     )
+
+
+def _lasts(finding: Finding) -> Lasts:
+    if finding.kind == "died" and finding.first_step >= 0:
+        return "attempt"
+    return "on" if finding.first_step < 0 and finding.kind not in _WHILE_IT_RUNS else "run"
 
 
 def of_suggestion(suggestion: Suggestion, at_s: float) -> Alert:

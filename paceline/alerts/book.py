@@ -65,11 +65,11 @@ class AlertBook:
             return Standing(False, alert.ending, alert.heard_s)
         if alert.expires_s is not None and now_s >= alert.expires_s:
             return Standing(False, "expired", alert.expires_s)
-        life = self.jobs.get((alert.cluster, alert.job)) if alert.job and not alert.of_node else None
+        life = self.jobs.get((alert.cluster, alert.job)) if alert.job and alert.lasts != "on" else None
         if life is not None and alert.source == "finding":
             if life.attempt > alert.attempt:
                 return Standing(False, "the job was started again", alert.heard_s)
-            if life.attempt == alert.attempt and life.ended_s is not None:
+            if life.attempt == alert.attempt and life.ended_s is not None and alert.lasts == "run":
                 return Standing(False, "the job has ended", life.ended_s, self._settled_s(alert))
         if alert.expires_s is None and now_s - alert.heard_s > QUIET_S:
             return Standing(False, "no message for a day", alert.heard_s + QUIET_S)

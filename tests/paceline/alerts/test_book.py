@@ -1,5 +1,7 @@
 """The book of alerts: what holds, whatever order, repetition and clocks events come with."""
 
+import pytest
+
 from paceline.alerts import book
 from paceline.alerts.book import AlertBook
 from tests.derived_events import HOSTILE, described, finding, suggestion
@@ -70,6 +72,19 @@ def test_the_end_of_a_job_of_another_cluster_is_none_of_its_business() -> None:
 
 def test_a_nodes_finding_outlives_the_job() -> None:
     assert fires(after(finding(kind="device_fault", first_step=-1), described(ended_s=1600.0)))
+
+
+def test_what_ended_a_job_holds_until_it_is_started_again() -> None:
+    died = [described(), finding(kind="died"), described(ended_s=1600.0)]
+    assert fires(after(*died))
+    again = after(*died, described(attempt=1))
+    assert again.standing(again.alerts["finding:f1"], 2000.0).ending == "the job was started again"
+
+
+@pytest.mark.parametrize(("kind", "holds"), [("died", True), ("network", True), ("configuration_mismatch", False)])
+def test_what_the_logs_of_a_job_say_outlives_it(kind: str, holds: bool) -> None:
+    """It counts no steps, and neither does what is said of a running job's settings."""
+    assert fires(after(finding(kind=kind, first_step=-1, nodes=[]), described(ended_s=1600.0))) == holds
 
 
 def test_what_nobody_speaks_of_for_a_day_is_over() -> None:
