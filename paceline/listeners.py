@@ -16,6 +16,8 @@ _LISTENS = "0A"
 #: So many parents of a process may be started by Paceline, too.
 _MOST_PARENTS = 8
 _LONGEST = 60
+#: Commands that start other programs as their services: a broker.
+_STARTERS = ("paceline up", "paceline demo")
 
 
 class Listener(NamedTuple):
@@ -38,7 +40,7 @@ def listener(port: int, proc: Path = _PROC) -> Listener | None:
     for _ in range(_MOST_PARENTS):
         pid = _parent(pid, proc)
         command = _command(pid, proc) if pid else ""
-        if not _is_ours(found.command) or not _is_ours(command):
+        if command not in _STARTERS and not (_is_ours(found.command) and _is_ours(command)):
             break
         found = Listener(pid, command)
     return found

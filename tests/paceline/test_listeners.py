@@ -43,7 +43,8 @@ def test_of_a_service_of_ours_the_command_that_started_it_is_named(proc: Path, p
     process(40, "bash")
     process(41, "/venv/bin/python", "/venv/bin/paceline", "up", "--port", "9", parent=40)
     process(42, "/venv/bin/python", "-P", "-m", "paceline", "ui", "--port", "8501", parent=41, sockets=(100,))
-    assert listener(8501, proc) == Listener(41, "paceline up")
+    process(43, "/cache/tansu-v0.6.0", "--cluster-id", "x", parent=41, sockets=(200,))
+    assert listener(8501, proc) == listener(8502, proc) == Listener(41, "paceline up")
     assert taken(8501, proc) == "paceline up (pid 41) listens there already; `paceline down` ends it"
 
 
@@ -63,6 +64,13 @@ def test_the_command_is_named_without_its_options(
     """They may hold a password, and the name a control code."""
     process(7, *command, sockets=(200,))
     assert taken(8502, proc) == f"{said} (pid 7) listens there already; `kill 7` ends it"
+
+
+def test_what_a_training_run_has_started_is_named_itself(proc: Path, process: Process) -> None:
+    """To end it is not to end the run."""
+    process(41, "python", "/venv/bin/paceline", "run", "--", "python", "train.py")
+    process(42, "python", "train.py", parent=41, sockets=(100,))
+    assert listener(8501, proc) == Listener(42, "python train.py")
 
 
 def test_a_connection_is_no_listener_and_who_may_not_be_read_is_not_named(proc: Path, process: Process) -> None:
