@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from paceline.events import Finding, Suggestion
+from paceline.events.findings import is_of_nodes
 from paceline.visible import visible
 from paceline.words import cost, digits, measured, verdict
 
@@ -29,9 +30,9 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     """One alert. ``id`` is ``finding:ID`` or ``suggestion:ID``; ``revision`` is the event's.
 
     ``fires`` says whether its event holds now, ``ending`` in a word why not. ``starts_s`` is when it was first told,
-    ``heard_s`` when its newest event was; of a suggestion ``expires_s`` ends it, None never. ``lasts`` says
-    what ends it beside its event: the end of the job's run, the next attempt (what ended a run), or neither (what is of
-    a node, or comes from a job's logs).
+    ``heard_s`` when its newest event was; of a suggestion ``expires_s`` ends it, None never. ``of_node`` is for
+    findings of a node, whichever job runs there. ``lasts`` says what ends it beside its event: the end of the job's
+    run, the next attempt (of what ended a run), or neither (of a node's, and of what comes from a job's logs).
     """
 
     id: str
@@ -49,6 +50,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...] = ()
     fires: bool
     ending: str = ""
+    of_node: bool = False
     lasts: Lasts = "run"
     starts_s: float
     heard_s: float
@@ -94,6 +96,7 @@ def of_finding(finding: Finding, at_s: float) -> Alert:
         lines=_lines([cost(finding), *(f"{measured(item)} ({item.rule})" for item in finding.evidence)]),
         fires=fires,
         ending="" if fires else _line(finding.state, LONGEST_NAME),
+        of_node=is_of_nodes(finding),
         lasts=_lasts(finding),
         starts_s=at_s,
         heard_s=at_s,

@@ -87,9 +87,10 @@ def main(argv: list[str]) -> int:
         _kill(beside, net)
         net.failed(error, UNTIMED)
         return run_instead(*((plain_command(argv), os.environ) if asked is None else asked[:2]))
-    net.tried(lambda: run_start.name_page(asked, seen), UNNAMED)
-    for _ in range(TRIES):
+    for times in range(TRIES):
         try:
+            if times == 0:
+                net.tried(lambda: run_start.name_page(asked, seen), UNNAMED)
             return follow(child, beside, net)
         except Exception as error:
             net.failed(error, UNWATCHED)
