@@ -60,8 +60,7 @@ def died(case, launcher, folder):
 @pytest.mark.parametrize(
     ("launcher", "case", "error", "function"),
     [
-        pytest.param("spawn", "exception", "ValueError", "fail", marks=pytest.mark.landing),
-        ("torchrun", "exception", "ValueError", "fail"),
+        *((launcher, "exception", "ValueError", "fail") for launcher in BOTH),
         *((launcher, "finally", "ValueError", "fail") for launcher in BOTH),
         *((launcher, "memory", "RuntimeError", "allocate") for launcher in BOTH),
         *((launcher, "thread", "ValueError", "fail") for launcher in BOTH),
