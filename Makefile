@@ -3,8 +3,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-# Processes that share tests.
-WORKERS ?= 2
+# Processes that share tests: one more than two cores, for a fifth of the time they wait.
+WORKERS ?= 3
 QUICK := not (long or slow or bus or browser or e2e or training or network or gpu or frameworks)
 # Services with an image of their own: each has an extra in pyproject.toml and a lock in deploy/requirements.
 IMAGES := annotator archive collectors streams forecaster control ui

@@ -337,7 +337,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="gate.py", description="Run the tests of a ring, as `make test` does.")
     parser.add_argument("ring", choices=["land", "all", "part"], help="`make test`, `make test-all`, `make test-part`")
     parser.add_argument("--part", default="", help="folders of tests/ (streams,ui), or owed: by what differs from main")
-    parser.add_argument("--workers", default="2", help="processes that share the tests (2)")
+    parser.add_argument("--workers", default="3", help="processes that share the tests (3)")
     parser.add_argument("--args", default="", help="further arguments of pytest")
     options = parser.parse_args(argv)
     parts = [part for part in options.part.split(",") if part]
