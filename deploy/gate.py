@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -145,6 +146,7 @@ class Gate:
         self._workers = workers
         self._more = list(more)
         self._folder = Path(tempfile.mkdtemp(prefix="paceline-gate-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._load = _load()
         self._took: dict[str, float] = {}
         self._seconds: dict[str, float] = defaultdict(float)
@@ -246,7 +248,6 @@ class Gate:
             flush=True,
         )
         self._keep()
-        shutil.rmtree(self._folder, ignore_errors=True)
         return FAILED if self._failed else 0
 
     def _keep(self) -> None:

@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -155,15 +156,21 @@ touch once; echo "$row,\\"outcome\\":\\"failed\\"}" >"$GATE_REPORT"; exit 1"""
     ids=["environment", "system", "kafka", "helm"],
 )
 def test_what_cannot_be_fetched_is_named_and_nothing_is_tested(
-    commands: Callable[..., Path], capfd: pytest.CaptureFixture[str], broken: dict[str, str], word: str
+    commands: Callable[..., Path],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    broken: dict[str, str],
+    word: str,
 ) -> None:
-    """Status 3: it says nothing about the code."""
+    """Status 3: it says nothing about the code. Nothing is left in the folder for temporary files."""
     folder = commands(python="touch tested", **broken)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     assert gate.run("land", [], "2", []) == 3
     said = capfd.readouterr().out
     assert "gate: environment: " in said
     assert word in said
     assert not (folder / "tested").exists()
+    assert list(folder.glob("paceline-gate-*")) == []
 
 
 @pytest.mark.slow
