@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).parent / "scripts" / "dying.py"
 PACELINE = [sys.executable, "-m", "paceline"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
 
-pytestmark = [pytest.mark.training, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 BOTH = ["torchrun", "spawn"]
 LAUNCHERS = pytest.mark.parametrize("launcher", BOTH)
 

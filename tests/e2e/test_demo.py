@@ -72,8 +72,9 @@ def test_the_demo_names_the_rank_that_turns_slow(request, kafka, fault, rank, ca
     assert {id_ for suggestion in suggestions for id_ in suggestion["findings"]} <= {one["id"] for one in findings}
     assert f"suggested: {suggestions[0]['title']}" in told.stderr
     last = told.stderr.splitlines()
-    _, *how = last[last.index(f"paceline: what to do: {suggestions[0]['title']}") :]
-    told_of = [suggestions[0][name] for name in ("steps", "apply")] + [suggestions[0]["manifest"].splitlines()]
+    newest = suggestions[-1]  # Once the job has ended it is for the next run.
+    _, *how = last[last.index(f"paceline: what to do: {newest['title']}") :]
+    told_of = [newest[name] for name in ("steps", "apply")] + [newest["manifest"].splitlines()]
     assert len(how) == sum(map(len, told_of))
     assert all(line.startswith("paceline:   ") for line in how)
 

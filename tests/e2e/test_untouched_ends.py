@@ -13,7 +13,7 @@ from tests.patience import PATIENCE_S
 SCRIPT = Path(__file__).parent / "scripts" / "ending.py"
 RUN = [sys.executable, "-m", "paceline", "run", "--brokers", "none", "--record"]
 
-pytestmark = [pytest.mark.training, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 
 
 def ended(case, folder, before=()):
