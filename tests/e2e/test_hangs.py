@@ -4,7 +4,7 @@ import pytest
 
 from experiments.hangs.cases import BY_NAME, CASES, RANKS, hangs_of, judged
 
-pytestmark = [pytest.mark.training, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 
 
 @pytest.mark.parametrize("name", [case.name for case in CASES if case.ranks is not None])
@@ -15,10 +15,10 @@ def test_a_hang_is_confirmed_with_who_where_why_and_what_next(tmp_path, name):
     assert (outcome.kind, outcome.ranks, outcome.line) == (True, True, True), found
     confirmed = [finding for finding in found if finding["state"] == "confirmed"][-1]
     assert confirmed["victims"] == [rank for rank in range(RANKS) if rank not in case.ranks]
-    assert (confirmed["next"] or "").startswith(case.next)
+    assert (confirmed.get("next") or "").startswith(case.next)
     if case.next:
         assert confirmed["others_line"].endswith(" finish")
-        assert (confirmed["line"] or "") in confirmed["summary"]
+        assert (confirmed.get("line") or "") in confirmed["summary"]
 
 
 @pytest.mark.parametrize("name", [case.name for case in CASES if case.ranks is None])
