@@ -1,6 +1,7 @@
 """A rank's own exception: one that is neither a wait nor the loss of a peer.
 
-Rule of this file: pure. The same text at all ranks is the program's and nobody's; the same at some is theirs. Where
+Rule of this file: pure. The same text at most ranks is the program's and nobody's: the launcher ends the others before
+they come to it. The same at some is theirs. Where
 ranks differ, the one that others name comes first; else both are named, and nothing is certain.
 """
 
@@ -47,8 +48,7 @@ def verdict(case: Case) -> Verdict | None:
     by_text: dict[str, list[int]] = defaultdict(list)
     for rank, one in own.items():
         by_text[_normal(one)].append(rank)
-    everyone = len(case.ranks) > 1 and set(own) >= case.ranks
-    if len(by_text) == 1 and everyone:
+    if len(by_text) == 1 and len(own) > 1 and 2 * len(own) > len(case.ranks):
         return _everybody(case, own)
     if len(by_text) > 1:
         named = first_to_go(case)
@@ -99,12 +99,14 @@ def _what(one: Failure) -> str:
 
 def _everybody(case: Case, own: dict[int, Failure]) -> Verdict:
     one = own[min(own)]
+    every = set(own) >= case.ranks
+    who = "all ranks" if every else f"{len(own)} of {len(case.ranks)} ranks"
     return Verdict(
         kind="died",
-        cause=f"all ranks raise the same: {_what(one)}; it is the program's, and no rank's",
+        cause=f"{who} raise the same: {_what(one)}; it is the program's, and no rank's",
         victims=tuple(sorted(own)),
         line=_place(case, one),
-        sure="certain",
+        sure="certain" if every else "likely",
         next="look at that line",
         grounds=grounds(*list(own.values())[:4]),
     )
@@ -120,7 +122,7 @@ def _died(case: Case, own: dict[int, Failure], ranks: set[int], sure: Sure) -> V
         cause = (
             "; ".join(f"rank {rank}: {_what(own[rank])}" for rank in sorted(ranks)[:4]) + "; either may be the first"
         )
-    elif one.name == "cuda":
+    elif one.name == "cuda" and place:
         cause += "; the line is only where the host noticed it"
     waiting = next((innermost(said.frames) for said in case.failures if said.rank in others and said.frames), None)
     return Verdict(
@@ -176,6 +178,8 @@ def _only_exit(case: Case, own: list[Failure]) -> int | None:
     Among several exceptions, those of victims included, any may be that rank's.
     """
     raised = [one for one in case.failures if one.rank is None and (one.frames or one.type)]
-    exited = {rank for rank, one in case.exit_of.items() if one.code > 0}
+    # What the device or the runtime reports ends a process by abort, where no Python catches it.
+    aborts = len(own) == 1 and own[0].name in ("cuda", "memory_device", "crash")
+    exited = {rank for rank, one in case.exit_of.items() if one.code > 0 or (aborts and one.code == -6)}
     unknown = len(own) == 1 and len(raised) <= 1 and own[0].of_local is None and own[0].of_pid is None
     return exited.pop() if unknown and len(exited) == 1 else None

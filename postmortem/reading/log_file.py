@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from ..evidence import Failure, Placed, Present, Source, Statement
-from . import job_lines, kernel_lines, mpi_boxes, ray_lines
+from . import job_lines, kernel_lines, mpi_boxes, ray_lines, started
 from .agent_tables import AgentTable
 from .file_names import local_rank_in_path, node_in_name, process_in_name, rank_in_name
 from .prefixes import Line, texts, unwrapped
@@ -31,6 +31,7 @@ WORDS = tuple(
             *kernel_lines.WORDS,
             *mpi_boxes.WORDS,
             *ray_lines.WORDS,
+            *started.WORDS,
             *(
                 "Traceback (most",
                 "Connection closed by",
@@ -104,6 +105,8 @@ class LogFile:
         self._processes: dict[tuple[str, int], set[int]] = {}
         self._unknown: list[tuple[str, int]] = []
         self._seen: dict[int, str] = {}
+        #: By voice, the ranks that its launcher has started last.
+        self._listed: dict[str, tuple[int, ...]] = {}
         self._spoke: tuple[int | None, int] = None, 0
         self.left_out = 0
 
@@ -170,6 +173,7 @@ class LogFile:
             if block is not None:
                 self._keep(block.line(line.text, source), voice)
         self._keep(ray_lines.placed(line.text, line.pid, node, source), voice)
+        self._start(line)
         was_open = self._tracebacks.has(voice)
         self._keep_voiced(self._tracebacks.line(voice, line.text, rank, node, source))
         said = job_lines.statements(line, self._speaker(line, rank), source)
@@ -177,6 +181,14 @@ class LogFile:
             said = (one for one in said if not isinstance(one, Failure))
         self._keep(said, voice)
         self._keep(kernel_lines.statements(line, self._node, msgspec.structs.replace(source, kind="kernel")), voice)
+
+    def _start(self, line: Line) -> None:
+        if not any(word in line.text for word in started.WORDS):
+            return
+        if (rank := started.own(line.text)) is not None:
+            self._seen.setdefault(rank, line.node or self._node)
+        elif (ranks := started.listed(line.text)) and len(self._listed) < _MOST_STATEMENTS:
+            self._listed[line.voice] = ranks
 
     def _speaker(self, line: Line, rank: int | None) -> int | None:
         """Whose a line is: NCCL's words on an error go on, without a prefix, below the line of their rank."""
@@ -218,6 +230,7 @@ class LogFile:
             elif (pid := line.pid if line and line.pid is not None else self._process) is not None:
                 self._said[index] = msgspec.structs.replace(said, of_pid=pid, node=line.node if line else "")
         seen = self._seen if self._rank is None else {self._rank: self._node} | self._seen
+        seen = dict.fromkeys((rank for ranks in self._listed.values() for rank in ranks), self._node) | seen
         present = Source("log", self._name)
         return [
             *self._said,
