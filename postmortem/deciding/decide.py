@@ -1,14 +1,14 @@
 """The rules in their order: the first that has a verdict gives it.
 
-Rule of this file: pure. What is outside the job and what the kernel says come first, then a rank's own words, then the
-numbers of collectives, then who was silent, then who names whom. Wrong accusation is the worst error, so what is left
-accuses nobody.
+Rule of this file: pure. What is outside the job and what the kernel says come first, then a rank's own words, then
+whether it ever began, the numbers of collectives, who was silent, and who names whom. Wrong accusation is the worst
+error, so what is left accuses nobody.
 """
 
 from collections.abc import Callable, Iterable
 
 from ..evidence import Statement
-from . import deaths, exceptions, hardware, moving, naming, outside, pods, reports, silence, stacks, waits
+from . import deaths, exceptions, hardware, moving, naming, outside, pods, reports, silence, stacks, starting, waits
 from .case import Case, grounds
 from .verdict import Verdict, several
 
@@ -17,6 +17,7 @@ _RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     hardware.verdict,
     pods.verdict,
     exceptions.verdict,
+    starting.verdict,
     waits.verdict,
     reports.verdict,
     moving.verdict,

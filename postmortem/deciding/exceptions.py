@@ -149,6 +149,7 @@ def _unowned(case: Case) -> Verdict | None:
     ]
     if not own:
         return None
+    own = _once(own)
     one = own[0]
     place = _place(case, one)
     if (rank := _only_exit(case, own)) is not None:
@@ -170,6 +171,16 @@ def _unowned(case: Case) -> Verdict | None:
         next="logs with the rank in each line: torchrun --tee 3, srun --label, or PyTorch 2.2 and newer",
         grounds=grounds(one),
     )
+
+
+def _once(own: list[Failure]) -> list[Failure]:
+    """Without the titles of crashes whose stack is there, too."""
+    stacks = {_speaker(one) for one in own if one.name == "crash" and one.frames}
+    return [one for one in own if one.name != "crash" or one.frames or _speaker(one) not in stacks]
+
+
+def _speaker(one: Failure) -> tuple[str, str, int | None, int | None]:
+    return one.source.file, one.text, one.of_local, one.of_pid
 
 
 def _only_exit(case: Case, own: list[Failure]) -> int | None:

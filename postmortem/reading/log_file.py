@@ -14,6 +14,7 @@ import msgspec
 from ..evidence import Failure, Placed, Present, Source, Statement
 from . import job_lines, kernel_lines, mpi_boxes, ray_lines, started
 from .agent_tables import AgentTable
+from .crash import Crash
 from .file_names import local_rank_in_path, node_in_name, process_in_name, rank_in_name
 from .prefixes import Line, texts, unwrapped
 from .tracebacks import Tracebacks, Voiced
@@ -55,6 +56,7 @@ WORDS = tuple(
                 "oom-kill event",
                 "Root Cause (first",
                 "Failures:",
+                "Fatal Python error: ",
             ),
         }
         - {"out of memory", "gloo"}
@@ -67,6 +69,7 @@ _BLOCKS: tuple[tuple[Callable[[], "Block"], tuple[str, ...]], ...] = (
     (AgentTable, ("Failures:", "Root Cause (first")),
     (mpi_boxes.MpiBox, mpi_boxes.WORDS),
     (ray_lines.LostActor, ("died unexpectedly before finishing",)),
+    (Crash, ("Fatal Python error: ",)),
 )
 
 
@@ -171,7 +174,7 @@ class LogFile:
             if block is None and any(word in line.text for word in words):
                 block = self._blocks.setdefault((voice, number), made())
             if block is not None:
-                self._keep(block.line(line.text, source), voice)
+                self._keep((_of(rank, said) for said in block.line(line.text, source)), voice)
         self._keep(ray_lines.placed(line.text, line.pid, node, source), voice)
         self._start(line)
         was_open = self._tracebacks.has(voice)
@@ -241,6 +244,11 @@ class LogFile:
                 if len(ranks) == 1
             ),
         ]
+
+
+def _of(rank: int | None, said: Statement) -> Statement:
+    """What a block of several lines says, which has no rank of its own where it is of the speaker."""
+    return msgspec.structs.replace(said, rank=rank) if rank is not None and isinstance(said, Failure) else said
 
 
 def _launchers(voice: str) -> str:

@@ -6,7 +6,10 @@ faulthandler's threads, for it writes the main thread last.
 
 import re
 
-from ..evidence import Place, Source, Stack, Statement
+import msgspec
+
+from ..evidence import Failure, Place, Source, Stack, Statement
+from .crash import Crash
 
 _PROCESS = re.compile(r"Process (\d{1,10}): (.{0,4000})$")
 _THREAD = re.compile(r"Thread (?:0x)?([0-9a-fA-F]{1,18})(?: \((\w+(?:\+\w+)?)\))?(?:: \"(.{0,200})\")?")
@@ -35,7 +38,9 @@ def statements(text: str, name: str, rank: int | None) -> list[Statement]:
     in_name = _WORKER.search(name.rpartition("/")[2])
     worker, pid, command = in_name is not None, int(in_name[1]) if in_name else None, ""
     stacks: list[tuple[int | None, bool, str, list[Place]]] = []
-    for line in text.splitlines()[:_MOST_LINES]:
+    crash, crashes = Crash(), list[Failure]()
+    for number, line in enumerate(text.splitlines()[:_MOST_LINES], 1):
+        crashes += crash.line(line, Source("log", name, number, line[:400]))
         if found := _PROCESS.match(line):
             pid, command = int(found[1]), found[2]
         elif _FAULT_THREAD.match(line):
@@ -44,7 +49,7 @@ def statements(text: str, name: str, rank: int | None) -> list[Statement]:
             stacks.append((pid, found[3] == "MainThread", command, []))
         elif stacks and (place := _frame(line)) is not None:
             stacks[-1][3].append(place)
-    return _made(stacks, name, rank, worker)
+    return [*_made(stacks, name, rank, worker), *(msgspec.structs.replace(one, rank=rank) for one in crashes)]
 
 
 def _frame(line: str) -> Place | None:

@@ -1,0 +1,88 @@
+"""Jobs that never began, and interpreters that crashed.
+
+What they assume: one port a job; the store's own counts; faulthandler names the thread that crashed.
+"""
+
+import pytest
+
+from postmortem.deciding.decide import decide
+from postmortem.reading.files import read
+
+BOUND = (
+    "[W1120 10:41:22.101 socket.cpp:462] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - "
+    "Address already in use).\n"
+)
+REFUSED = (
+    'Traceback (most recent call last):\n  File "/usr/local/bin/torchrun", line 8, in <module>\n    sys.exit(main())\n'
+    "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: "
+    "29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use\n"
+)
+AWAY = (
+    'Traceback (most recent call last):\n  File "/app/train.py", line 14, in <module>\n'
+    "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. {}/4 clients joined.\n"
+)
+RAISED = (
+    "[rank1]: Traceback (most recent call last):\n"
+    '[rank1]:   File "/app/train.py", line 10, in step\n'
+    "[rank1]: ValueError: bad label\n"
+)
+CRASH = (
+    "Fatal Python error: Segmentation fault\n\n"
+    "Thread 0x00007f2b81fff640 (most recent call first):\n"
+    '  File "/app/reader.py", line 320 in wait\n\n'
+    "Current thread 0x00007f2a11111111 (most recent call first):\n"
+    '  File "/opt/lib/python3.11/site-packages/torch/nn/functional.py", line 88 in linear\n'
+    '  File "/app/model.py", line 88 in Net.forward\n'
+    '  File "/app/train.py", line 41 in main\n'
+)
+LOST = "[rank0]: RuntimeError: [/g/gloo/transport/tcp/pair.cc:561] Connection closed by peer [10.0.0.2]:1234\n"
+
+
+def verdict(folder, **files):
+    for name, text in files.items():
+        (folder / f"{name}.log").write_text(text)
+    return decide(read([str(folder)], 1 << 30).statements)
+
+
+@pytest.mark.parametrize("said", [BOUND, REFUSED, BOUND + REFUSED, f"[rank0]: {BOUND}"])
+def test_a_port_that_is_taken_is_said_with_how_to_find_who_has_it(tmp_path, said):
+    found = verdict(tmp_path, job=said)
+    assert (found.kind, found.ranks) == ("died", ())
+    assert "port 29500" in found.cause
+    assert "sport = :29500" in found.next
+
+
+@pytest.mark.parametrize(("joined", "away"), [(3, "1 of 4 ranks"), (1, "3 of 4 ranks")])
+def test_ranks_that_never_came_are_counted(tmp_path, joined, away):
+    found = verdict(tmp_path, job=AWAY.format(joined))
+    assert (found.kind, found.ranks) == ("hang", ())
+    assert found.cause.startswith(f"{away} never came")
+
+
+@pytest.mark.parametrize("said", [BOUND, AWAY.format(3)])
+def test_a_ranks_own_exception_says_more(tmp_path, said):
+    """A port may be taken when the job is started again after it."""
+    assert verdict(tmp_path, job=RAISED + said).ranks == (1,)
+
+
+@pytest.mark.parametrize("before", ["", "step 41 loss 0.2\n"], ids=["stacks alone", "below a log"])
+def test_a_crash_is_of_the_rank_whose_file_it_is_with_the_line_of_the_thread_that_crashed(tmp_path, before):
+    found = verdict(tmp_path, rank3=before + CRASH, rank0=LOST)
+    assert (found.kind, found.ranks, found.line) == ("died", (3,), "/app/model.py:88 forward")
+
+
+def test_a_crash_behind_the_ranks_prefix_has_its_line(tmp_path):
+    found = verdict(tmp_path, job="".join(f"[rank3]: {line}" for line in CRASH.splitlines(keepends=True)) + LOST)
+    assert (found.ranks, found.line) == ((3,), "/app/model.py:88 forward")
+
+
+def test_a_crash_that_names_no_thread_has_no_line(tmp_path):
+    """Another thread's stack is not where it happened."""
+    found = verdict(tmp_path, rank3=CRASH.partition("Current")[0], rank0=LOST)
+    assert (found.kind, found.ranks, found.line) == ("died", (3,), None)
+
+
+def test_an_interpreter_that_was_aborted_is_no_cause(tmp_path):
+    """A lost peer aborts it, too."""
+    found = verdict(tmp_path, rank3=CRASH.replace("Segmentation fault", "Aborted"), rank0=LOST)
+    assert found.ranks == ()
