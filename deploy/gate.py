@@ -14,6 +14,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -290,7 +291,13 @@ def _start(words: Sequence[str], **environ: str) -> subprocess.Popen[bytes]:
 
 
 def _run(words: Sequence[str], **environ: str) -> int:
-    return _start(words, **environ).wait()
+    process = _start(words, **environ)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:  # A Ctrl-C reached it as well; a signal to this process alone did not.
+        process.terminate()
+        process.wait()
+        raise
 
 
 def _load() -> str:
@@ -350,10 +357,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     known = sorted(path.name for path in (ROOT / "tests").iterdir() if any(path.glob("**/test_*.py")))
     if options.ring == "part" and (not parts or set(parts) - set(known)):
         parser.error(f"make test-part PART=…: owed, or of {', '.join(known)}")
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return run(options.ring, parts, options.workers, shlex.split(options.args))
-    except KeyboardInterrupt:  # What was started has had the same signal.
+    except KeyboardInterrupt:
         return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,15 @@
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -227,3 +230,23 @@ def test_a_part_that_is_not_there_is_refused() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "streams" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_told_to_end_it_ends_what_it_runs(
+    commands: Callable[..., Path], until: Callable[..., Any], sent: signal.Signals
+) -> None:
+    """Also where the signal reaches it alone: a test run that goes on would disturb the next."""
+    folder = commands(python="echo $$ > begun; exec sleep 600")
+
+    def tell() -> None:
+        until(lambda: (folder / "begun").exists() and (folder / "begun").read_text())
+        os.kill(os.getpid(), sent)
+
+    teller = threading.Thread(target=tell)
+    teller.start()
+    assert gate.main(["land"]) == 130
+    teller.join()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((folder / "begun").read_text()), 0)
