@@ -247,8 +247,9 @@ class LogFile:
 
 
 def _of(rank: int | None, said: Statement) -> Statement:
-    """What a block of several lines says, which has no rank of its own where it is of the speaker."""
-    return msgspec.structs.replace(said, rank=rank) if rank is not None and isinstance(said, Failure) else said
+    """What a block of several lines says: the speaker's, unless it names a rank or a process itself."""
+    speakers = isinstance(said, Failure) and said.rank is None and said.of_pid is None
+    return msgspec.structs.replace(said, rank=rank) if speakers else said
 
 
 def _launchers(voice: str) -> str:

@@ -56,6 +56,14 @@ def verdict(folder, text, name="job.log"):
     return decide(read([str(folder)], 1 << 30).statements)
 
 
+@pytest.mark.parametrize(("name", "prefix"), [("rank0.log", ""), ("job.log", "[rank0]: ")])
+def test_an_actor_that_died_is_the_process_that_is_named_not_the_rank_that_says_so(tmp_path, name, prefix):
+    """The driver's words may stand in the file of a rank, or behind its prefix."""
+    said = "".join(f"{prefix}{line}\n" for line in died(pid=7012).splitlines())
+    found = verdict(tmp_path, STARTED + said, name=name)
+    assert (found.kind, found.ranks) == ("died", (2,))
+
+
 @pytest.mark.parametrize(
     "said",
     [
