@@ -11,9 +11,10 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
+from paceline.sidecar.proc_files import stat_of, text_of
+
 #: Places in /proc/PID/stat behind the name: when the process started, and its exit code as wait() gives it.
 _STARTED, _EXIT_CODE = 19, 49
-_MOST_BYTES = 16_384
 #: ioctl PIDFD_GET_INFO of linux/pidfd.h: its number, the bytes of its struct, and where and under which bit that has
 #: the exit code.
 _GET_INFO, _INFO_BYTES, _INFO_CODE, _INFO_EXIT = 0xC040FF0B, 64, 60, 1 << 3
@@ -82,7 +83,7 @@ def _exit(code: int | None) -> Exit:
 
 def oom_events(pid: int, proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> Path | None:
     """The file that counts kills for memory in the control group of ``pid``; None where there is none."""
-    for line in _text(proc / str(pid) / "cgroup").splitlines():
+    for line in text_of(proc / str(pid) / "cgroup").splitlines():
         if line.startswith("0::/") and ".." not in line:
             file = groups / line[len("0::/") :] / "memory.events"
             return file if file.is_file() else None
@@ -91,7 +92,7 @@ def oom_events(pid: int, proc: Path = Path("/proc"), groups: Path = Path("/sys/f
 
 def oom_kills(file: Path | None) -> int:
     """How many processes the kernel has killed for memory, by ``file``."""
-    for line in _text(file).splitlines() if file is not None else ():
+    for line in text_of(file).splitlines() if file is not None else ():
         name, _, count = line.partition(" ")
         if name == "oom_kill" and count.isdigit():
             return min(int(count[:15]), 2**53)
@@ -99,15 +100,14 @@ def oom_kills(file: Path | None) -> int:
 
 
 def _fields(pid: int, proc: Path) -> list[int] | None:
-    # The name stands in brackets and may hold anything, brackets too.
-    words = _text(proc / str(pid) / "stat").rpartition(")")[2].split()
+    words = stat_of(proc / str(pid))
     if len(words) <= _EXIT_CODE or not all(words[at].isdigit() for at in (_STARTED, _EXIT_CODE)):
         return None
     return [int(word) if word.isdigit() else 0 for word in words]
 
 
 def _state(pid: int, proc: Path) -> str:
-    return (_text(proc / str(pid) / "stat").rpartition(")")[2].split() or ["X"])[0]
+    return (stat_of(proc / str(pid)) or ["X"])[0]
 
 
 def _owner(pid: int, proc: Path) -> int | None:
@@ -115,11 +115,3 @@ def _owner(pid: int, proc: Path) -> int | None:
         return (proc / str(pid)).stat().st_uid
     except OSError:
         return None
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(_MOST_BYTES).decode(errors="replace")
-    except OSError:
-        return ""

@@ -8,11 +8,10 @@ import os
 from pathlib import Path
 
 from paceline.sidecar.look_verdict import ProcessLook
+from paceline.sidecar.proc_files import stat_of, text_of
 
 #: Children of a rank that are counted.
 MOST_CHILDREN = 64
-#: Bytes of one file that are read.
-_MOST_BYTES = 16_384
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 
@@ -27,22 +26,21 @@ def process_look(pid: int, task: int, proc: Path = Path("/proc")) -> ProcessLook
     read, written = _io(folder)
     # A thread other than the main one may be stopped alone by nobody: the process tells T, the thread R, S or D.
     state = whole[0] if whole[0] in "TtZX" else stat[0]
-    channel = _text(thread / "wchan").strip("\0\n ")
+    channel = text_of(thread / "wchan").strip("\0\n ")
     return ProcessLook(
         state, channel if channel != "0" else "", stat[1], _children_cpu_s(folder, pid, proc), read, written
     )
 
 
 def _children_cpu_s(folder: Path, pid: int, proc: Path) -> float:
-    words = _text(folder / "task" / str(pid) / "children").split()[:MOST_CHILDREN]
+    words = text_of(folder / "task" / str(pid) / "children").split()[:MOST_CHILDREN]
     stats = [_stat(proc / word) for word in words if word.isdigit()]
     return sum(stat[1] for stat in stats if stat is not None)
 
 
 def _stat(folder: Path) -> tuple[str, float] | None:
     """State and processor seconds."""
-    # The name stands in brackets and may hold anything, brackets too.
-    fields = _text(folder / "stat").rpartition(")")[2].split()
+    fields = stat_of(folder)
     if len(fields) < 13 or not (fields[11].isdigit() and fields[12].isdigit()):
         return None
     return fields[0], (int(fields[11]) + int(fields[12])) * _TICK_S
@@ -50,15 +48,7 @@ def _stat(folder: Path) -> tuple[str, float] | None:
 
 def _io(folder: Path) -> tuple[int, int]:
     """Bytes read and written, through the page cache or not."""
-    values = dict(line.partition(":")[::2] for line in _text(folder / "io").splitlines())
+    values = dict(line.partition(":")[::2] for line in text_of(folder / "io").splitlines())
     numbers = [values.get(name, "").strip() for name in ("rchar", "wchar")]
     read, written = (int(one) if one.isdigit() else 0 for one in numbers)
     return read, written
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(_MOST_BYTES).decode(errors="replace")
-    except OSError:
-        return ""

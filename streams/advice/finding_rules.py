@@ -11,6 +11,7 @@ import msgspec
 
 from paceline.accused_units import accused_ranks
 from paceline.events import Finding
+from paceline.events.findings import is_of_nodes
 from paceline.events.suggestions import Gain
 from paceline.visible import visible
 
@@ -27,8 +28,6 @@ from .stage_cut import StageCut, stage_cut
 MOST_NAMED, MOST_EVIDENCE = 64, 16
 _SHOWN = 4
 _LONGEST_NAME, _LONGEST_NEXT = 100, 300
-#: Findings of a node's samples, which know no attempt.
-_OF_NODES = frozenset({"device_fault", "idle_device", "out_of_memory_risk", "load_imbalance", "below_rating"})
 
 
 def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | None:
@@ -44,7 +43,7 @@ def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | No
     if target is None:
         return None
     facts = jobs.of(finding.job)
-    of_attempt = finding.kind not in _OF_NODES
+    of_attempt = not is_of_nodes(finding)
     gain, cut = _gain(row, finding, facts, config), _cut(finding, facts, config)
     words = {"job": f"job {_name(finding.job)}", "where": where(finding), "nodes": _some(finding.nodes) or "the node"}
     return Proposal(

@@ -117,7 +117,7 @@ class Collectives:
             return []
         of_job = {
             "expected": self.coverage.counts().ranks_expected,
-            # A finding without a step would be a node's.
+            # Before its first step a job has ended at step 0.
             "last_step": max(self.last_step, self.hang.last_step, 0),
         }
         died = None
