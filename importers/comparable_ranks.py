@@ -17,8 +17,10 @@ from .notes import Notes
 def comparable(ranks: dict[int, RankTrace], notes: Notes) -> dict[int, RankTrace]:
     """The ranks with what of them may be compared."""
     for number, trace in ranks.items():
-        if trace.lost.kernels or trace.apart:
+        if trace.lost.kernels or (trace.apart and not trace.lost.lengths):
             notes.remark(_lost(number, trace))
+        if trace.lost.lengths:
+            notes.remark(_without_length(number, trace))
         if len(trace.breakdowns) > 1:
             devices = ranges([one.device for one in trace.breakdowns if one.device is not None])
             notes.remark(f"rank {number}: kernels of devices {devices}; --breakdown has each, a step the work of all")
@@ -44,7 +46,7 @@ def comparable(ranks: dict[int, RankTrace], notes: Notes) -> dict[int, RankTrace
 def _communicates(traces: Iterable[RankTrace]) -> bool:
     """Whether any collective is recognised, or nothing can be said of it because kernels are lost."""
     return any(
-        trace.collectives or trace.apart or trace.lost.kernels or one.exposed_communication_s
+        trace.collectives or trace.apart or trace.lost.kernels or trace.lost.lengths or one.exposed_communication_s
         for trace in traces
         for one in trace.breakdowns
     )
@@ -61,3 +63,9 @@ def _lost(number: int, trace: RankTrace) -> str:
         return f"{counts}: too few to matter"
     left = "these steps are" if trace.rows else "it is"
     return f"{counts}{steps}; {left} compared with no other rank"
+
+
+def _without_length(number: int, trace: RankTrace) -> str:
+    steps = f" (steps {ranges(sorted(trace.apart))})" if trace.apart else ""
+    left = "these steps are" if trace.rows else "it is"
+    return f"rank {number}: {trace.lost.lengths:,} kernels have length 0{steps}; {left} compared with no other rank"

@@ -1,7 +1,8 @@
-"""Which kernels a profiler lost: launches to which no kernel belongs, and the steps that are not whole without them.
+"""Which kernels a profiler lost, whole or their length, and the steps that are not whole without them.
 
 Rule of this file: pure. A launch and its kernel have one correlation number. Launches that are captured into a graph,
-and host functions, have no kernel; a call inside of another that has one is that one's.
+and host functions, have no kernel; a call inside of another that has one is that one's. A graph may be empty, and is
+lost where more of the graphs of a step like it had kernels.
 """
 
 from typing import NamedTuple
@@ -16,12 +17,19 @@ from .op_rows import Ints
 _FEW = 1000
 
 
+#: In a trace of whole microseconds a kernel of length 0 may have been rounded, but where all others of its name last so
+#: many of them.
+_LASTS_US = 2.0
+
+
 class Lost(NamedTuple):
-    """How many launches there are, how many have no kernel, and the places of the steps that are not to be compared:
-    those without all of their kernels, and those right after them, whose idle time is not known."""
+    """How many launches there are, how many have no kernel, how many kernels have lost their length, and the places of
+    the steps that are not to be compared: those without all of their kernels, and those right after them, whose idle
+    time is not known."""
 
     launches: int
     kernels: int
+    lengths: int
     steps: set[int]
 
 
@@ -30,11 +38,50 @@ def lost_kernels(events: Events, steps: list[Step], work: Work, of_step: Ints) -
     launched, lost = _launches(events)
     few = lost.size * _FEW <= launched.size
     places = _places(events.launches.start[lost[: 0 if few else lost.size]], steps)
+    # A graph stands for many kernels: one is not few.
+    graphs, lost_graphs = _graphs(events, steps)
+    empty = _without_length(events)
+    shown = empty.size * _FEW > int((events.device.kind == KERNEL).sum())
     # A step in which the host worked and nothing ran, in a trace with kernels, has lost the calls, too.
     with_kernels = set(of_step[events.device.kind == KERNEL].tolist())
-    broken = (set(places.tolist()) | (_busy(steps, work, with_kernels) if launched.size else set())) - {-1}
+    broken = {*places.tolist(), *np.flatnonzero(lost_graphs).tolist()}
+    if launched.size:
+        broken |= _busy(steps, work, with_kernels)
+    if shown:
+        broken |= set(of_step[empty].tolist())
+    broken -= {-1}
     after = {place + 1 for place in broken if place + 1 < len(steps)}
-    return Lost(launched.size, lost.size, broken | after)
+    return Lost(launched.size + graphs, lost.size + int(lost_graphs.sum()), empty.size if shown else 0, broken | after)
+
+
+def _graphs(events: Events, steps: list[Step]) -> tuple[int, Ints]:
+    """How many graphs that are not empty were launched in steps, and by step how many of them have no kernels: a step
+    with fewer that have some than another with as many launches has lost the difference."""
+    launches, device = events.launches, events.device
+    rows = np.flatnonzero((launches.call == GRAPH_CALL) & (launches.correlation > 0) & ~_captured(events))
+    ran = np.isin(launches.correlation[rows], device.correlation[device.correlation > 0])
+    place = _places(launches.start[rows], steps) + 1
+    launched, whole = (np.bincount(of, minlength=len(steps) + 1)[1:] for of in (place, place[ran]))
+    most = np.zeros(int(launched.max(initial=0)) + 1, dtype=np.int64)
+    np.maximum.at(most, launched, whole)
+    expected: Ints = most[launched]
+    return int(expected.sum()), expected - whole
+
+
+def _without_length(events: Events) -> Ints:
+    """The rows of kernels of length 0, but for those that whole microseconds may have rounded to it."""
+    device = events.device
+    lengths = device.end - device.start
+    kernels = device.kind == KERNEL
+    empty = np.flatnonzero(kernels & (lengths <= 0))
+    if not empty.size or bool(((device.start[kernels] % 1.0 > 0) | (lengths[kernels] % 1.0 > 0)).any()):
+        return empty
+    shortest = np.full(len(events.names), np.inf)
+    timed = kernels & (lengths > 0)
+    np.minimum.at(shortest, device.name[timed], lengths[timed])
+    like = shortest[device.name[empty]]
+    found: Ints = empty[(like >= _LASTS_US) & np.isfinite(like)]
+    return found
 
 
 def _busy(steps: list[Step], work: Work, with_kernels: set[int]) -> set[int]:

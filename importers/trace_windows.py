@@ -135,7 +135,12 @@ def joined(windows: list[Named]) -> RankTrace:
         steps=[step for trace in traces for step in trace.steps],
         stood=[seconds for trace in traces for seconds in trace.stood],
         breakdowns=_added([one for trace in traces for one in trace.breakdowns]),
-        lost=Lost(sum(t.lost.launches for t in traces), sum(t.lost.kernels for t in traces), set()),
+        lost=Lost(
+            sum(t.lost.launches for t in traces),
+            sum(t.lost.kernels for t in traces),
+            sum(t.lost.lengths for t in traces),
+            set(),
+        ),
         span=Span(first.span.start, max(trace.span.end for trace in traces)),
         marked=frozenset().union(*(trace.marked for trace in traces)),
         apart=frozenset().union(*(trace.apart for trace in traces)),

@@ -170,6 +170,66 @@ def test_one_lost_kernel_of_a_thousand_is_counted_and_changes_nothing(imported, 
     assert (len(rows), all(one.whole for one in told)) == (20, True)
 
 
+def graphed(rank, count=20, *, lost=()):
+    """Each step launches a graph of 20 kernels, which the trace lacks in the steps at ``lost``, and an empty one."""
+    made = Profile(rank).steps(count, work=1000, length=10_000)
+    for place in range(count):
+        begin = place * 10_000
+        made.kernel("gemm", begin + 70, 0, 0, call="cudaGraphLaunch", lost=True)
+        graph = made.number
+        for each in range(0 if place in lost else 20):
+            at = begin + 1100 + each * 100
+            made.span("kernel", "gemm", at, 100, 7, 0, correlation=graph, device=0, stream=7)
+        made.kernel("", begin + 80, 0, 0, call="cudaGraphLaunch", lost=True)
+    return made
+
+
+@pytest.mark.parametrize("lost", [range(10, 20), range(10), [9], range(1, 20)])
+def test_steps_whose_graphs_have_lost_their_kernels_are_compared_with_nobody(imported, tmp_path, lost):
+    """A graph that has none in any step is empty."""
+    _, said, told, rows = imported(*saved(tmp_path, graphed(0, lost=lost), graphed(1)))
+    apart = {place + 1 for place in lost} | {place + 2 for place in lost}
+    assert {step for rank, step in rows if rank == 0} == set(range(1, 21)) - apart
+    assert f"rank 0: {len(lost)} of 60 kernel launches have no kernel" in said
+    assert "rank 1" not in said
+    assert [(one.rank, one.whole, one.lost_kernels) for one in told] == [(0, False, len(lost)), (1, True, 0)]
+
+
+def test_steps_with_other_graphs_are_whole(imported, tmp_path):
+    """An evaluation launches one graph, which is empty."""
+    ranks = [graphed(rank, 6) for rank in range(2)]
+    for rank in ranks:
+        rank.span("user_annotation", "ProfilerStep#7", 60_000, 9_900)
+        rank.kernel("gemm", 60_060, 60_100, 6000)
+        rank.kernel("", 60_080, 0, 0, call="cudaGraphLaunch", lost=True)
+    _, said, told, rows = imported(*saved(tmp_path, *ranks))
+    assert "have no kernel" not in said
+    assert ([one.whole for one in told], len(rows)) == ([True, True], 14)
+
+
+@pytest.mark.parametrize("share", [1, 2])
+def test_kernels_that_have_lost_their_length_are_not_taken_for_fast_ones(imported, tmp_path, share):
+    """Every second one, or all of a name in a trace of nanoseconds."""
+    short, whole = Profile(0).steps(20, work=6000.5), Profile(1).steps(20, work=6000.5)
+    for place, event in enumerate(one for one in short.events if one["name"] == "gemm"):
+        event["dur"] = 0 if place >= 10 and place % share == 0 else event["dur"]
+    _, said, told, rows = imported(*saved(tmp_path, short, whole))
+    assert f"rank 0: {10 // share} kernels have length 0 (steps 11-20); these steps are compared with no other" in said
+    assert {step for rank, step in rows if rank == 0} == set(range(1, 11))
+    assert [one.whole for one in told] == [False, True]
+
+
+def test_short_kernels_of_a_trace_of_whole_microseconds_are_whole(imported, tmp_path):
+    """Older versions of PyTorch cut the fraction off."""
+    ranks = [Profile(rank).steps(4) for rank in range(2)]
+    for rank in ranks:
+        for place in range(4):
+            rank.kernel("fill", place * 10_000 + 65, place * 10_000 + 50, place % 2)
+    _, said, told, rows = imported(*saved(tmp_path, *ranks))
+    assert "length 0" not in said
+    assert ([one.whole for one in told], len(rows)) == ([True, True], 8)
+
+
 # Communication by other libraries.
 
 KERNELS = (
