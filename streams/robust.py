@@ -3,6 +3,7 @@
 Rule of this file: pure functions on float arrays, one entry a rank; NaN is "not heard" and stays NaN.
 """
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -69,9 +70,15 @@ def peers_spread(values: Array) -> Array:
     if heard.size > EXACT:
         out[heard] = MAD_SIGMA * nanmedian(np.abs(present - nanmedian(present)))
         return out
-    others = np.tile(present, (present.size, 1))[~np.eye(present.size, dtype=bool)].reshape(present.size, -1)
+    others = present[_others(present.size)]
     out[heard] = MAD_SIGMA * nanmedian(np.abs(others - nanmedian(others, axis=1)[:, None]), axis=1)
     return out
+
+
+@cache
+def _others(count: int) -> NDArray[np.int64]:
+    """The places of all but one, for each of ``count``: shape (count, count - 1)."""
+    return np.array([[at for at in range(count) if at != one] for one in range(count)])
 
 
 def nanmedian(values: Array, axis: int | None = None) -> Array:
@@ -81,7 +88,7 @@ def nanmedian(values: Array, axis: int | None = None) -> Array:
     """
     ordered = np.sort(values, axis=axis)  # NaN comes last
     if axis:
-        ordered = np.moveaxis(ordered, axis, 0)
+        ordered = ordered.transpose(axis, *(at for at in range(ordered.ndim) if at != axis))
     count = ordered.shape[0]
     if not count:
         return np.full(ordered.shape[1:], np.nan, dtype=ordered.dtype)
