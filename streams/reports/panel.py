@@ -91,24 +91,33 @@ def _job(job: JobSummary, energy_rows: list[str]) -> list[str]:
     ranks_named = [finding for finding in named if finding.kind == "straggler"]
     wholes = [finding for finding in named if finding.kind not in ("straggler", "died") and not is_apart(finding)]
     body = [line for finding in ranks_named[:_SHOWN] for line in _finding(finding)] or _nobody(job)
-    if any(finding.kind == "hang" and finding.state != "recovered" for finding in wholes):
-        body = []  # a job that stands still is held back by that
+    hangs = any(finding.kind == "hang" and finding.state != "recovered" for finding in wholes)
+    if hangs:
+        body = []  # a job that hangs is held back by that, and what it did before says nothing of it
+        wholes = [finding for finding in wholes if not is_short_run(finding)]
     if not ranks_named and any(is_short_run(one) or one.kind == "node_silent" for one in wholes):
         body = []  # nobody was compared, or not all were
-    body += [_row("Also" if body else "Verdict", _sentence(finding)) for finding in wholes[:_SHOWN]]
+    for finding in wholes[:_SHOWN]:
+        body += _whole("Also" if body else "Verdict", finding)
     if len(ranks_named) > _SHOWN or len(wholes) > _SHOWN:
         more = max(len(ranks_named) - _SHOWN, 0) + max(len(wholes) - _SHOWN, 0)
         body.append(_row("", f"and {more} more: paceline analyze RECORDING --json"))
-    return [head, *body, *_time(job), *energy_rows, *_probe(job), _coverage(job), *_died(named)]
+    return [head, *body, *_time(job), *energy_rows, *_probe(job), _coverage(job), *_died(named, hangs=hangs)]
 
 
-def _died(findings: list[Finding]) -> list[str]:
-    """The last row: which rank ended first, and what to do."""
+def _whole(label: str, finding: Finding) -> list[str]:
+    """A finding on the job as a whole, and in a row of its own what to do."""
+    summary, _, next_ = _sentence(finding).partition(". Next: ")
+    return [_row(label, summary), *([_row("Next", next_)] if next_ else [])]
+
+
+def _died(findings: list[Finding], *, hangs: bool) -> list[str]:
+    """The last row: which rank ended first, and what to do; a job that hangs is ended by someone for that reason."""
     rows = []
     for finding in findings:
         if finding.kind == "died" and finding.state != "recovered":
             summary, _, next_ = finding.summary.removeprefix("Died: ").partition(". Next: ")
-            rows += [_row("Died", summary), *([_row("Next", next_)] if next_ else [])]
+            rows += [_row("Died", summary), *([_row("Next", next_)] if next_ and (finding.ranks or not hangs) else [])]
     return rows
 
 

@@ -348,3 +348,25 @@ def found():
     released = Path(__file__).parents[2] / "paceline" / "golden" / "v1.5" / "Finding.json"
     finding = wire.decode(topics.FINDING, released.read_bytes())
     return msgspec.structs.replace(finding, cluster="c", job="job", attempt=0, first_step=20, last_step=30)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "next_"), [([], ["py-spy dump --pid 4121 on node gpu-3"]), ([2], ["py-spy", "read the traceback"])]
+)
+def test_a_job_that_hung_until_it_was_ended_is_told_what_to_do_about_the_hang(
+    panel_of, make_training, found, ranks, next_
+):
+    """Whoever ended it knows that; that its steps were too few to compare ranks says nothing of a hang."""
+    blocked = "Ranks 0 and 2 have been blocked; rank 1 has not called it. Next: py-spy dump --pid 4121 on node gpu-3"
+    hang = msgspec.structs.replace(found, id="h", kind="hang", state="confirmed", ranks=[1], summary=blocked)
+    events, processor = make_training(ranks=2, seconds=1), Processor()
+    short = [said for event in events for _, said in processor.update(topics.OP_V1, event)]
+    short += [said for _, said in processor.finish()]
+    summary = "Died: no rank is to blame: ended from outside. Next: read the traceback"
+    died = msgspec.structs.replace(found, id="d", kind="died", state="confirmed", ranks=ranks, summary=summary)
+    lines = [line.split(maxsplit=1) for line in panel_of(*events, *short, hang, died).splitlines()]
+    assert [words for label, words in lines if label == "Verdict"] == [
+        "hang (confirmed): Ranks 0 and 2 have been blocked; rank 1 has not called it"
+    ]
+    told = [words for label, words in lines if label == "Next"]
+    assert all(words.startswith(start) for words, start in zip(told, next_, strict=True))
