@@ -216,11 +216,12 @@ def test_a_service_without_brokers_shows_no_secret(
     ids=["streams", "control", "collect", "archive", "annotate", "tail", "forecaster"],
 )
 def test_a_crash_shows_no_secret(
-    tmp_path: Path, name: str, login: dict[str, str], until: Callable[..., object]
+    tmp_path: Path, name: str, login: dict[str, str], free_port: Callable[[], int], until: Callable[..., object]
 ) -> None:
     """Though the error that nobody caught is about the settings themselves."""
     (tmp_path / "sitecustomize.py").write_text(CRASH)
-    words = {**ENDING, **{key: words for key, (words, _) in SERVING.items()}}[name]
+    serving = {key: [*words, option, str(free_port())] for key, (words, option) in SERVING.items()}
+    words = {**ENDING, **serving}[name]
     with no_secret(tmp_path):
         process = started(words, tmp_path, login, {"PYTHONPATH": str(tmp_path)})
         try:
