@@ -70,7 +70,7 @@ def paced(kept: Path) -> Path:
 
 
 def test_an_attempt_begins_with_each_restart(tmp_path: Path) -> None:
-    """The ranks that are started again are another attempt of the same job, and nobody is accused for it.
+    """The ranks that are started again are another attempt of the same job, and only the one that failed is named.
 
     Whoever is slow in a real run is the machine's affair: judged is the run with even steps.
     """
@@ -99,7 +99,8 @@ def test_an_attempt_begins_with_each_restart(tmp_path: Path) -> None:
         [*PACELINE, "analyze", str(paced(kept)), "--json"], check=True, capture_output=True, timeout=PATIENCE_S
     )
     findings = [json.loads(line) for line in analyze.stdout.splitlines()]
-    assert not [finding for finding in findings if finding["ranks"]]
+    named = {(finding["kind"], finding["attempt"], *finding["ranks"]) for finding in findings if finding["ranks"]}
+    assert named == {("died", 0, 1)}
 
 
 def test_nodes_whose_agents_count_apart_are_one_attempt(tmp_path: Path, free_port: Callable[[], int]) -> None:
