@@ -200,7 +200,7 @@ def use(sought: Sought, now_s: float) -> Question:
 
 
 def episodes(sought: Sought, now_s: float) -> Question:
-    """The findings as episodes: from when to when each was told, those that cost most, in the order of time."""
+    """The findings as episodes: from when to when each was reported, those that cost most, in the order of time."""
     where = _findings_where(sought)
     words = {name: name for name in ("state", "kind", "cause", "event")}
     words |= {"cost_lost_s": "lost_s", "cost_gpu_hours": "gpu_hours"}

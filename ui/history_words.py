@@ -1,6 +1,6 @@
 """Rows of an archive in the words and cells of a page.
 
-Rule of this file: pure. A row may be of a later version, or hold what nobody measured: it is told as it is.
+Rule of this file: pure. A row may be of a later version, or hold what nobody measured: it is reported as it is.
 """
 
 import datetime
@@ -75,7 +75,7 @@ def hours(value: float | None) -> str:
 
 
 def lost(row: Row, hours_name: str = "gpu_hours", seconds_name: str = "lost_s") -> str:
-    """What was lost: in device-hours where they are told, else in time.
+    """What was lost: in device-hours where they are reported, else in time.
 
     >>> lost({"gpu_hours": 1.5, "lost_s": 60.0}), lost({"gpu_hours": 0.0, "lost_s": 60.0}), lost({"lost_s": None})
     ('1.50 device-hours', '60.0 s', '-')
@@ -163,7 +163,7 @@ def days(rows: Iterable[Row]) -> dict[datetime.date, Day]:
 
 
 def episode(row: Row) -> Episode:
-    """A finding's life in a picture; one that has not recovered is told until it was last."""
+    """A finding's life in a picture; one that has not recovered is reported until it was last."""
     return Episode(
         verdict(row),
         state_words(row.get("kind") or "", row.get("state") or "") or NONE,

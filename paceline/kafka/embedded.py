@@ -30,7 +30,7 @@ _NOTICE = "embedded broker: everything is held in memory, and nothing survives a
 
 
 class EmbeddedBrokerError(RuntimeError):
-    """The embedded broker cannot run here: cause and mend on one line."""
+    """The embedded broker cannot run here: cause and fix on one line."""
 
 
 class EmbeddedBroker:

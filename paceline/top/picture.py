@@ -60,14 +60,14 @@ class RankRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FindingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding, and when it was told."""
+    """A finding, and when it was reported."""
 
     finding: Finding
     heard_s: float
 
 
 class SuggestionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A suggestion, and when it was told."""
+    """A suggestion, and when it was reported."""
 
     suggestion: Suggestion
     heard_s: float
