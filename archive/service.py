@@ -22,6 +22,7 @@ from paceline.prometheus import PrometheusError
 from paceline.prometheus_server import checked
 from paceline.settings import ALLOWED_HOSTS, CLUSTER, DATABASE, SettingError
 from paceline.topics import Topic
+from paceline.words import many
 
 from .archiver import Archiver, Follows
 from .database.address import in_folder
@@ -63,7 +64,8 @@ def run(args: Namespace, topics: Sequence[Topic], stop: threading.Event) -> int:
     if not ended:
         log.warning("the last rows were not committed in time: they are read again at the next start")
         return 1
-    log.info("%d rows in %d commits", archiver.totals().get("rows", 0), archiver.totals().get("commits", 0))
+    rows, commits = (int(archiver.totals().get(name, 0)) for name in ("rows", "commits"))
+    log.info("%s in %s", many(rows, "row"), many(commits, "commit"))
     return 0
 
 

@@ -28,7 +28,7 @@ PAUSE_S, MOST_BEHIND = 0.1, 50_000
 class CommandReader:
     """Reads the commands on the brokers of ``settings`` for ``rules``, and gives what came of them to ``publish``.
 
-    It reads from the first ``turn`` on that has a target. ``on_lost`` is told once why no commands can be read.
+    It reads from the first ``turn`` on that has a target. ``on_lost`` is called once, with why no commands can be read.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ class _Told:
         self._families = list(families)
 
     def collect(self) -> Iterator[Metric]:
-        """What was told."""
+        """What was reported."""
         yield from self._families
 
 

@@ -7,7 +7,7 @@ rendezvous address of a job on several nodes, Open MPI's name for a launch, Ray'
 ``paceline run`` made up. So ``mpirun`` in a Slurm allocation is Slurm's job. A run id of torchrun's that looks like
 what ``--standalone`` makes up itself (a random UUID) names a job only where nothing else does, or on several nodes.
 
-A pod's environment tells nothing of the job by itself. Its manifest passes on the label that the operator has put on
+A pod's environment tells nothing of the job by itself. Its manifest forwards the label that the operator has put on
 the pod, as ``KUBERNETES_JOB_NAME``, and a JobSet's ``JOBSET_RESTART_ATTEMPT``: which label that is differs from
 operator to operator, and is written in docs/kubernetes-jobs.md, not guessed here.
 """

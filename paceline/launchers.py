@@ -50,7 +50,7 @@ LAUNCHERS = (
 
 
 def launched(environ: Mapping[str, str]) -> Launched | None:
-    """The rank that the innermost launcher gives this process; None where nothing launched it, or nonsense is said.
+    """The rank that the innermost launcher gives this process; None where nothing launched it, or nonsense is reported.
 
     >>> launched({"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "SLURM_PROCID": "1"})
     Launched(rank=3, world_size=4, local_rank=None)

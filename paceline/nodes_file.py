@@ -25,7 +25,7 @@ What = tuple[str, int | None, int | None]
 
 
 class NodesFileError(ValueError):
-    """A file that is not read or written: its path, why, and the mend."""
+    """A file that is not read or written: its path, why, and the fix."""
 
 
 @dataclass(frozen=True)

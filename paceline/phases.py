@@ -1,4 +1,4 @@
-"""The phases of a step, and how many steps may go untold between two that are told.
+"""The phases of a step, and how many steps may go untold between two that are reported.
 
 Rule of this file: constants alone, for it is imported in the user's training process.
 """

@@ -37,7 +37,7 @@ class Metric:
 
 
 class PrometheusError(RuntimeError):
-    """Prometheus cannot be read: cause and mend, in one line."""
+    """Prometheus cannot be read: cause and fix, in one line."""
 
 
 class RefusedQueryError(ValueError):

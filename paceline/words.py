@@ -37,6 +37,8 @@ KINDS = {
     "waiting": "Waiting, no hang",
 }
 NONE = "not measured"
+#: The heading of the median rank's share of a step that it waits for other ranks, wherever it is a column.
+WAITING = "waiting"
 #: What is before 1971 counts from 0: it is a time without a date.
 UNDATED_S = 365 * 86_400.0
 #: Kinds that accuse no rank: what holds the job back is the job itself, or nothing can be said.
@@ -164,6 +166,20 @@ def verdict(finding: Finding) -> str:
 def kind(finding: Finding) -> str:
     """A finding's kind in a few words; of a newer Paceline's, its name."""
     return KINDS.get(finding.kind) or _plain(finding.kind).capitalize()
+
+
+def state_words(kind: str, state: str) -> str:
+    """A finding's state as it is shown: with too little data nothing is confirmed or suspected.
+
+    >>> state_words("straggler", "confirmed"), state_words("insufficient_data", "confirmed")
+    ('confirmed', 'no verdict')
+    """
+    return "no verdict" if kind == "insufficient_data" and state != "recovered" else state
+
+
+def is_confirmed(finding: Finding) -> bool:
+    """Whether it is a confirmed verdict."""
+    return state_words(finding.kind, finding.state) == "confirmed"
 
 
 def line_of(finding: Finding) -> str:

@@ -20,6 +20,7 @@ from paceline.this_node import this_node
 from paceline.topics import Topic
 from paceline.unpacking import GIB, MOST_STREAMED_GIB, OPTION, add_option
 from paceline.visible import visible
+from paceline.words import is_confirmed, state_words
 
 from .advice.recorded import RecordedAdvice
 from .advice_thresholds import thresholds
@@ -338,7 +339,7 @@ def _speaker(args: argparse.Namespace) -> Callable[[Topic, Event], None]:
             sys.stdout.buffer.write(visible(wire.encode(event).decode()).encode() + b"\n")
             if args.file == "-":
                 sys.stdout.flush()
-        if finding and live and finding.state == "confirmed" and finding.id not in told:
+        if finding and live and is_confirmed(finding) and finding.id not in told:
             told.add(finding.id)
             terminal.say(finding.summary)
         elif finding and not args.json and not args.panel:
@@ -352,7 +353,8 @@ def _line(finding: Finding) -> str:
     """A finding on one line: of which job, where in it, and what."""
     where = f"step {finding.last_step}" if finding.last_step >= 0 else "node" if finding.nodes else "job"
     job = f"{finding.job}  " if finding.job else ""
-    return f"{job}{where}  {finding.state:<9}  {finding.summary}  [{finding.id} r{finding.revision}]"
+    state = state_words(finding.kind, finding.state)
+    return f"{job}{where}  {state:<9}  {finding.summary}  [{finding.id} r{finding.revision}]"
 
 
 def _suggester(args: argparse.Namespace) -> Callable[[Topic, Event], None]:

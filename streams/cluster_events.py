@@ -1,7 +1,7 @@
 """What is told to those who advise a cluster: events of other keys, each in an envelope, in a topic keyed by cluster.
 
 Rule of this file: pure. The topic is the workers' own, and only they write it: what one says itself is put there beside
-the topic of its own, what it reads for nothing else is passed on. So advice has one order of events, which a restart
+the topic of its own, what it reads for nothing else is forwarded. So advice has one order of events, which a restart
 repeats, whatever workers wrote them; of two that were written at the same time any may be first.
 """
 

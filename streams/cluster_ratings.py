@@ -142,7 +142,7 @@ class ClusterRatings:
         return over
 
     def snapshot(self) -> bytes:
-        """The whole state, compressed; it is packed anew only where it has changed."""
+        """The whole state, compressed; it is packed again only where it has changed."""
         if self._packed is None:
             state: dict[str, Any] = {
                 "cluster": self.cluster,

@@ -177,7 +177,7 @@ def fetch_soon() -> None:
 
     A consumer asks each broker for one thing at a time: while a fetch of partitions that are empty is kept, one that
     has been read up is not asked for. Faust would have brokers keep it for 1.5 s, in which a worker that is behind
-    stands still. A fetch while nothing is in hand ends with whatever comes, so it is kept for ``WHOLE_WAIT_MS``: a
+    stands still. A fetch while nothing is pending ends with whatever comes, so it is kept for ``WHOLE_WAIT_MS``: a
     worker that is idle asks its broker less often.
     """
 
@@ -209,7 +209,7 @@ def _in_hand(asking: Any, assignment: Any) -> bool:
 def poll_soon() -> None:
     """From now on a poll is over within ``POLL_S`` while partitions are left out of it.
 
-    Faust leaves a partition out while the messages in hand are many, and polls the others, for a second where they are
+    Faust leaves a partition out while the messages pending are many, and polls the others, for a second where they are
     silent: the worker has long had time again, and stands still.
     """
 
@@ -283,7 +283,7 @@ def replace_lost_leader() -> None:
 
     The embedded broker (Tansu 0.6.0) keeps a leader that leaves while the group is forming: whoever joins after that
     waits, for ever, for a partition assignment that nobody makes. It takes who joins under the name of that leader for
-    the leader. Apache Kafka chooses another leader itself, and would tell an unknown name to join anew.
+    the leader. Apache Kafka chooses another leader itself, and would tell an unknown name to join again.
 
     Two under one name would read the same partitions. So of those that wait, the first by name does so; it keeps its
     own name in the group until it is in it as the leader, for else another one would be the first meanwhile; and it

@@ -18,7 +18,7 @@ _ODD_ONES = 10
 
 
 def sampled(told: int, left_out: int) -> str:
-    """How many of a job's steps were told, where others were left out on purpose.
+    """How many of a job's steps were reported, where others were left out on purpose.
 
     >>> sampled(181, 542)
     'steps sampled: 1 in 4 (181 of 723)'
@@ -71,7 +71,7 @@ class CoverageTracker:
             self.odd[what] = max(self.odd.get(what, 0), ranks)
 
     def count_step(self, left_out: int) -> None:
-        """Take down a step that was told, and how many right before it were left out on purpose."""
+        """Take down a step that was reported, and how many right before it were left out on purpose."""
         self.told += 1
         self.left_out += left_out
 

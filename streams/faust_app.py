@@ -3,7 +3,7 @@
 Rule of this file: Faust's side of the door and nothing of the domain. Values are raw bytes. Offsets are committed by
 ``offsets.py`` alone (``acks=False``): Faust's own bookkeeping acknowledges events it skips in a rebalance, and steps
 over a single event that is still in work. The table's partition is written in its keys, so that a snapshot can be
-stored by a timer, with no event in hand.
+stored by a timer, with no event pending.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class SnapshotTable(faust.Table[bytes, bytes]):
     """A table whose keys name their partition, and that can wait until its changelog has what was written."""
 
     def partition_for_key(self, key: bytes) -> int:
-        """The partition in front of the key, whatever event is in hand."""
+        """The partition in front of the key, whatever event is pending."""
         return partition_of(key)
 
     def send_changelog(self, *args: Any, **kwargs: Any) -> Any:

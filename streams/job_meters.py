@@ -1,6 +1,6 @@
 """What ``/metrics`` tells of jobs and clusters: steps, lateness, the worst ranks, findings, cost and suggestions.
 
-Rule of this file: pure and bounded; time is an argument. It hears what the worker says and nothing else, and what it
+Rule of this file: pure and bounded; time is an argument. It receives what the worker says and nothing else, and what it
 holds belongs to the key that said it: when that key has ended or has been silent, all of it is gone.
 """
 
@@ -144,7 +144,7 @@ class JobMeters:
             self.energy.hear(answer, now_s)
 
     def restore(self, key: Key, answers: Iterable[Event], now_s: float, wall_s: float) -> None:
-        """The state of ``key`` is back; these ``answers`` were told before and are open."""
+        """The state of ``key`` is back; these ``answers`` were reported before and are open."""
         for answer in answers:
             if isinstance(answer, Finding):
                 self._finding(self._owner(key, now_s), answer, now_s)

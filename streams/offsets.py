@@ -23,7 +23,7 @@ class _Entry(NamedTuple):
 
 
 class Offsets:
-    """Events in hand, by partition, in the order they came."""
+    """Events pending, by partition, in the order they came."""
 
     def __init__(self) -> None:
         self._serial = 0

@@ -29,7 +29,7 @@ class _Gap:
 
 
 class Positions:
-    """The next offset of every partition in hand."""
+    """The next offset of every partition that this worker reads."""
 
     def __init__(self) -> None:
         self.next: dict[Partition, int] = {}

@@ -27,7 +27,7 @@ _EVENT = re.compile(rb'\[\s*\{[^\[\]]{0,4000}?"ph"\s*:\s*"')
 
 
 class NotImportedError(Exception):
-    """The traces were not imported; why has been told, or is the message. ``status`` is the command's own."""
+    """The traces were not imported; why has been reported, or is the message. ``status`` is the command's own."""
 
     def __init__(self, reason: str, status: int) -> None:
         super().__init__(reason)

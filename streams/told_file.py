@@ -15,7 +15,7 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 class ToldFile:
-    """The file at ``path``, which is made anew.
+    """The file at ``path``, which is made again.
 
     Raises:
         OSError: it cannot be made.

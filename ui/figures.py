@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from paceline.events import Finding
-from paceline.words import LONGEST_NAME, label
+from paceline.words import LONGEST_NAME, label, state_words
 
 from .figure_frame import LEGEND_ABOVE, framed, pickable
 from .ratios import slowest_first, thin
@@ -125,7 +125,8 @@ def _mark(
         first, last = max(finding.first_step, steps[0]), min(finding.last_step, steps[1])
         if first > last:
             continue
-        colour = palette.state(finding.state)
+        state = state_words(finding.kind, finding.state)
+        colour = palette.state(state)
         for top, bottom in _stretches(sorted(rows[rank] for rank in finding.ranks if rank in rows)):
             figure.add_shape(
                 type="rect",
@@ -133,12 +134,12 @@ def _mark(
                 x1=last + 0.5,
                 y0=top - 0.5,
                 y1=bottom + 0.5,
-                line={"color": palette.ink, "width": 1.5, "dash": "solid" if finding.state == "confirmed" else "dot"},
+                line={"color": palette.ink, "width": 1.5, "dash": "solid" if state == "confirmed" else "dot"},
             )
             figure.add_annotation(
                 x=first,
                 y=top - 0.5,
-                text=safe(f"{finding.state[:LONGEST_NAME]}: {label(finding)}"),
+                text=safe(f"{state[:LONGEST_NAME]}: {label(finding)}"),
                 showarrow=False,
                 xanchor="left" if first < steps[0] + 0.7 * (steps[1] - steps[0]) else "right",
                 yanchor="bottom",

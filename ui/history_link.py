@@ -1,6 +1,6 @@
 """What a link to History says beside what all pages share: cause, kind, cluster, how far back, which month and day.
 
-Rule of this file: pure. A link comes from anywhere: what in it cannot be is told, and left out. Days are of UTC.
+Rule of this file: pure. A link comes from anywhere: what in it cannot be is reported, and left out. Days are of UTC.
 """
 
 import datetime

@@ -9,6 +9,7 @@ import datetime
 from typing import NamedTuple
 
 from paceline.gpu.use import IDLE_RATIO
+from paceline.history.views import WAITING_RATIO
 
 from .history_link import DAY_S, Sought, midnight, next_month
 
@@ -199,7 +200,7 @@ def use(sought: Sought, now_s: float) -> Question:
 
 
 def episodes(sought: Sought, now_s: float) -> Question:
-    """The findings as episodes: from when to when each was told, those that cost most, in the order of time."""
+    """The findings as episodes: from when to when each was reported, those that cost most, in the order of time."""
     where = _findings_where(sought)
     words = {name: name for name in ("state", "kind", "cause", "event")}
     words |= {"cost_lost_s": "lost_s", "cost_gpu_hours": "gpu_hours"}
@@ -219,12 +220,13 @@ def pace(sought: Sought, now_s: float) -> Question:
     """The job's pace at ``POINTS`` moments or so: the median rank's, the worst's, and the share of waiting."""
     where = _job_is(_Where(("length_s >= 60",)), sought.job)
     weighed = "sum({0} * steps) / nullif(sum(steps) FILTER ({0} IS NOT NULL), 0) AS {0}"
-    columns = ("step_median_s", "step_p95_s", "own_median_s", "own_worst_s", "wait_ratio")
+    columns = ("step_median_s", "step_p95_s", "own_median_s", "own_worst_s")
     return Question(
         f"WITH told AS (SELECT * FROM job_window WHERE {where.sql}), "
         f"bucket AS (SELECT greatest(60.0, (max(start_s) - min(start_s)) / {POINTS}) AS bucket_s FROM told) "
         f"SELECT floor(start_s / bucket_s) * bucket_s AS at_s, any_value(bucket_s) AS bucket_s, "
-        f"{', '.join(weighed.format(name) for name in columns)} FROM told, bucket GROUP BY at_s ORDER BY at_s",
+        f"{', '.join(weighed.format(name) for name in columns)}, {WAITING_RATIO} AS wait_ratio "
+        "FROM told, bucket GROUP BY at_s ORDER BY at_s",
         where.values,
         ("job_window",),
         *sought.period(now_s),

@@ -1,6 +1,6 @@
 """Rows of an archive in the words and cells of a page.
 
-Rule of this file: pure. A row may be of a later version, or hold what nobody measured: it is told as it is.
+Rule of this file: pure. A row may be of a later version, or hold what nobody measured: it is reported as it is.
 """
 
 import datetime
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from paceline import words
 from paceline.events import CAUSE_WORDS, Finding
-from paceline.words import NONE
+from paceline.words import NONE, WAITING, state_words
 
 from .history_figures import Day, Episode
 from .history_link import address
@@ -34,7 +34,7 @@ JOBS = (
     ("ranks", "n"),
     ("steps", "n"),
     ("a step", "n"),
-    ("waiting", "n"),
+    (WAITING, "n"),
     ("findings", "n"),
     ("lost", "n"),
     ("now", ""),
@@ -75,7 +75,7 @@ def hours(value: float | None) -> str:
 
 
 def lost(row: Row, hours_name: str = "gpu_hours", seconds_name: str = "lost_s") -> str:
-    """What was lost: in device-hours where they are told, else in time.
+    """What was lost: in device-hours where they are reported, else in time.
 
     >>> lost({"gpu_hours": 1.5, "lost_s": 60.0}), lost({"gpu_hours": 0.0, "lost_s": 60.0}), lost({"lost_s": None})
     ('1.50 device-hours', '60.0 s', '-')
@@ -102,10 +102,11 @@ def job_name(row: Row) -> str:
 def finding_cells(row: Row) -> Sequence[Cell]:
     """A row of the table of findings."""
     job, summary = job_name(row), row.get("summary") or ""
+    state = state_words(row.get("kind") or "", row.get("state") or "")
     return [
         (moment(row["time_s"]), "w"),
         (verdict(row), ""),
-        (row.get("state") or NONE, "w own" if row.get("state") == "confirmed" else "w"),
+        (state or NONE, "w own" if state == "confirmed" else "w"),
         (Anchor(job, address(job=job)) if job else "-", ""),
         (_nodes(row.get("nodes") or []), ""),
         (lost(row, "cost_gpu_hours", "cost_lost_s"), "n"),
@@ -162,8 +163,14 @@ def days(rows: Iterable[Row]) -> dict[datetime.date, Day]:
 
 
 def episode(row: Row) -> Episode:
-    """A finding's life in a picture; one that has not recovered is told until it was last."""
-    return Episode(verdict(row), row.get("state") or NONE, row["first_s"], row["last_s"], lost(row))
+    """A finding's life in a picture; one that has not recovered is reported until it was last."""
+    return Episode(
+        verdict(row),
+        state_words(row.get("kind") or "", row.get("state") or "") or NONE,
+        row["first_s"],
+        row["last_s"],
+        lost(row),
+    )
 
 
 def with_gaps(rows: Sequence[Row]) -> tuple[npt.NDArray[np.float64], list[Row]]:

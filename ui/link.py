@@ -1,6 +1,6 @@
 """What a link to a page says: which job, rank, node and time, and how they are shown.
 
-Rule of this file: pure. A link comes from anywhere: what in it cannot be is told, and left out.
+Rule of this file: pure. A link comes from anywhere: what in it cannot be is reported, and left out.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Moments in words: the time of day where the reader is, and how far off it is.
 
 Rule of this file: pure. The reader's time zone is an argument; clocks that are hours apart, and times that no calendar
-has, are told as they are.
+has, are reported as they are.
 """
 
 from datetime import UTC, datetime, tzinfo

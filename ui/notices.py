@@ -1,4 +1,4 @@
-"""What the page says when something is missing, and the command that mends it.
+"""What the page says when something is missing, and the command that fixes it.
 
 Rule of this file: pure; the first rule that applies is the one shown.
 """

@@ -1,7 +1,7 @@
 """The page as an application: Streamlit's own, behind a check of whom it answers.
 
 Rule of this file: Streamlit itself checks connections alone, and before it refuses a foreign ``Origin`` it asks the
-internet for this machine's address. So what is foreign is refused before Streamlit hears of it, on every path.
+internet for this machine's address. So what is foreign is refused before Streamlit sees it, on every path.
 """
 
 from pathlib import Path

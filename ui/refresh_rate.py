@@ -1,4 +1,4 @@
-"""How often open pages are drawn anew: every two seconds, or less often while they are many.
+"""How often open pages are drawn again: every two seconds, or less often while they are many.
 
 Rule of this file: pure. All pages of a server are drawn by one Python process, one at a time in effect: beyond a part
 of a processor they would only wait for each other, and clicks with them.

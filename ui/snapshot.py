@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from paceline import events
 from paceline.job_state import RUNNING, JobState, job_state
+from paceline.words import is_confirmed
 
 from .balance_book import BalanceView
 from .energy_view import EnergyView
@@ -173,7 +174,7 @@ def line_of(buffer: JobBuffer, of_nodes: list[events.Finding]) -> JobLine:
         nodes=tuple(sorted({*buffer.nodes.values(), *(part.node for part in buffer.described.values())})),
         findings=len(latest),
         open=len(still),
-        confirmed=sum(finding.state == "confirmed" for finding in still),
+        confirmed=sum(map(is_confirmed, still)),
         lost_s=sum(finding.cost.lost_s for finding in latest),
         lost_gpu_hours=sum(finding.cost.gpu_hours for finding in latest),
         state=job_state(latest),

@@ -1,6 +1,6 @@
 """Suggestions in words: their order, gain, state, and what was measured before and after.
 
-Rule of this file: pure. What is not known is left out or said to be unknown; a negative gain is told as it is.
+Rule of this file: pure. What is not known is left out or said to be unknown; a negative gain is reported as it is.
 """
 
 from collections import Counter

@@ -20,7 +20,7 @@ SAMPLED, UNREAD_S = ("device", "host"), 25.0
 
 @dataclass(frozen=True)
 class Trouble:
-    """What is wrong and what mends it; ``lost`` is what cannot be mended any more."""
+    """What is wrong and what fixes it; ``lost`` is what cannot be fixed any more."""
 
     text: str
     mend: str

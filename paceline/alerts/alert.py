@@ -82,7 +82,7 @@ def at_least(severity: Severity, least: Severity) -> bool:
 
 
 def of_finding(finding: Finding, at_s: float) -> Alert:
-    """The alert of ``finding``, which was told at ``at_s``."""
+    """The alert of ``finding``, which was reported at ``at_s``."""
     fires = FINDING_FIRES.get(finding.state, True)
     return Alert(
         id=f"finding:{_line(finding.id, LONGEST_NAME)}",
@@ -110,7 +110,7 @@ def _lasts(finding: Finding) -> Lasts:
 
 
 def of_suggestion(suggestion: Suggestion, at_s: float) -> Alert:
-    """The alert of ``suggestion``, which was told at ``at_s``."""
+    """The alert of ``suggestion``, which was reported at ``at_s``."""
     fires = SUGGESTION_FIRES.get(suggestion.state, False)
     steps = [f"do: {step}" for step in suggestion.steps] + [f"$ {command}" for command in suggestion.apply]
     return Alert(

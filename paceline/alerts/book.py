@@ -45,7 +45,7 @@ class AlertBook:
         self.shed = 0
 
     def update(self, event: Finding | Suggestion | JobDescribed, heard_s: float) -> None:
-        """Take ``event``, which was told at ``heard_s``."""
+        """Take ``event``, which was reported at ``heard_s``."""
         match event:
             case Finding():
                 self._put(of_finding(event, heard_s))

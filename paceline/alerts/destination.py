@@ -31,11 +31,11 @@ GATHER_S = 10.0
 
 @dataclass(frozen=True)
 class Profile:
-    """How a destination wants to be told.
+    """How alerts are put for a destination.
 
     News waits ``gather_s`` for others of its job. Of one message at most ``most`` alerts are listed; those beyond go
     with the next message where ``lists_all``, and are only counted where it is for people. Where ``repeat_s`` is set,
-    what holds is told again after it, counts as over after five times that, and needs neither groups nor a rate.
+    what holds is reported again after it, counts as over after five times that, and needs neither groups nor a rate.
     """
 
     most: int
@@ -129,15 +129,15 @@ class Destination:
         return self._retry_s
 
     def waits(self, book: AlertBook, now_s: float) -> bool:
-        """Whether something is on its way or still to be told."""
+        """Whether something is on its way or still to be reported."""
         return self._flying or bool(self._due(book, now_s))
 
     def waiting(self, book: AlertBook, now_s: float) -> int:
-        """How many alerts are still to be told, those on their way included."""
+        """How many alerts are still to be reported, those on their way included."""
         return len(self._due(book, now_s))
 
     def snapshot(self) -> dict[str, Any]:
-        """What was told, as plain data."""
+        """What was reported, as plain data."""
         return {"told": {key: list(told) for key, told in self._told.items()}}
 
     def restore(self, data: dict[str, Any]) -> None:

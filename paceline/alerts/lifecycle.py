@@ -1,4 +1,4 @@
-"""What a destination is to be told of an alert, given what it was told last.
+"""What a destination is to be told of an alert, given what was sent to it last.
 
 Rule of this file: pure. The two tables are the whole rule: no queue of events is kept, so that whatever is lost, tried
 again or told late, what is said next is what holds then.
@@ -24,7 +24,7 @@ TRANSITIONS: dict[tuple[State, bool], News | None] = {
 
 
 class Told(NamedTuple):
-    """What a destination was told last of an alert."""
+    """What was last sent to a destination of an alert."""
 
     state: State
     severity: Severity

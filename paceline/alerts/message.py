@@ -1,4 +1,4 @@
-"""One message to one destination: the alerts that it tells of, and what is known to be told once it has arrived.
+"""One message to one destination: the alerts that it tells of, and what is known to be reported once it has arrived.
 
 Rule of this file: data only.
 """
@@ -13,8 +13,8 @@ from .lifecycle import News, Told
 class Entry(NamedTuple):
     """An alert in a message: what of it is news, and, where it is over, why and since when.
 
-    ``ends_s`` of a firing one is when it counts as over if nothing more is said; None is never. ``former`` is the
-    severity under which it was told before, where that has changed.
+    ``ends_s`` of a firing one is when it counts as over if nothing more is reported; None is never. ``former`` is the
+    severity under which it was reported before, where that has changed.
     """
 
     alert: Alert

@@ -28,7 +28,7 @@ TURN_S, WRITE_S, ONCE_S = 0.25, 2.0, 120.0
 class Loop:
     """Follows the topics of ``settings`` and lets ``alerting`` tell; ``write`` keeps its state.
 
-    ``watch`` is told again and again why nobody is told now, None where all are, and the time.
+    ``watch`` is called again and again with the reason why nothing is sent now, None where all are, and the time.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Loop:
         self._unwritten, self._written_s = False, 0.0
 
     def run(self, once: bool) -> bool:
-        """Go on until ``stop`` is set; with ``once`` until all have been told, and whether they have."""
+        """Go on until ``stop`` is set; with ``once`` until all have been reported, and whether they have."""
         told = False
         with Follower(
             self._settings,

@@ -1,7 +1,7 @@
-"""A door: what was told, kept in a file from one start of the command to the next.
+"""A door: what was reported, kept in a file from one start of the command to the next.
 
 Rule of this file: written whole or not at all, readable by its owner alone, used by one process at a time. A file that
-cannot be read as such is put aside, not overwritten: what was told is told again then.
+cannot be read as such is put aside, not overwritten: what was told is reported again then.
 """
 
 import fcntl
@@ -15,7 +15,7 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 class StateFileError(Exception):
-    """The file cannot be used; the line says why, and the mend."""
+    """The file cannot be used; the line says why, and the fix."""
 
 
 class StateFile:

@@ -58,7 +58,7 @@ class Target:
 
     @property
     def profile(self) -> Profile:
-        """How it wants to be told."""
+        """How alerts are put for it."""
         return PROFILES[self.kind]
 
     @property

@@ -33,7 +33,7 @@ def timeout_of(group: Any) -> timedelta:
 
 
 class Exchange:
-    """All ranks make one, at the same place of the script; in a world of one it answers with what it is told."""
+    """All ranks make one, at the same place of the script; in a world of one it answers with its own value."""
 
     def __init__(self, world: int) -> None:
         self._world = world

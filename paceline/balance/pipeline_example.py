@@ -1,4 +1,4 @@
-"""A pipeline that cuts itself anew: 1F1B on torch.distributed.pipelining, from an even cut to the best one.
+"""A pipeline that cuts itself again: 1F1B on torch.distributed.pipelining, from an even cut to the best one.
 
     torchrun --standalone --nproc-per-node 4 -m paceline.balance.pipeline_example
     torchrun --standalone --nproc-per-node 4 -m paceline.balance.pipeline_example --slow-rank 1 --factor 3
@@ -79,7 +79,7 @@ class Layer(nn.Module):
 
 
 class Training:
-    """One start of the training, with one cut, from the beginning or from a checkpoint, until it ends or cuts anew."""
+    """One start of the training, with one cut, from the beginning or from a checkpoint, until it ends or cuts again."""
 
     def __init__(self, options: argparse.Namespace, cut: list[int], found: Checkpoint | None) -> None:
         began = time.perf_counter()

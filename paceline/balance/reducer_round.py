@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 def marks(parameters: list[nn.Parameter]) -> list[Any] | None:
     """What tells later whether a gradient has been added to since: cheap enough to be taken before each pass.
 
-    None where that could not be told: gradients that are views of one bucket count their changes together.
+    None where that could not be reported: gradients that are views of one bucket count their changes together.
     """
     found = [None if p.grad is None else (p.grad, p.grad._version) for p in parameters]
     kept = [mark[0] for mark in found if mark is not None]

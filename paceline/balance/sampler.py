@@ -173,7 +173,7 @@ class BalancedSampler(Sampler[list[int]]):
         """Go on behind the batch that was trained on last; ``set_epoch`` with its epoch keeps that.
 
         With as many ranks and the same global batch as before, shares go on as they were, where they follow the ranks'
-        speeds. Otherwise they start anew. All ranks load it at the same place of the script.
+        speeds. Otherwise they start again. All ranks load it at the same place of the script.
 
         Raises:
             BalanceError: the checkpoint is of other data, or its numbers are none.

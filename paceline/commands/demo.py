@@ -6,13 +6,16 @@ findings come off the bus, from the same workers that ``paceline up`` starts.
 
 import argparse
 import contextlib
+import os
 import secrets
 import signal
 import sys
+import time
 from collections.abc import Iterator
 
+from paceline.commands import log_folders
 from paceline.commands.demo_run import DemoRun
-from paceline.commands.services import ServiceError, Services, logs
+from paceline.commands.services import ServiceError, Services
 from paceline.commands.slow_link import LinkError, SlowLink, namespace
 from paceline.commands.stack import StackError, add_service_options, broker, check_ports, require, wanted
 from paceline.kafka.embedded import EmbeddedBrokerError
@@ -79,9 +82,11 @@ def main(argv: list[str]) -> int:
         say(f"--balance gives a rank that computes longer fewer samples; --fault {options.fault} is no computing")
         return 2
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+        signal.signal(number, _interrupted)
     try:
         return _demo(options)
+    except KeyboardInterrupt as interrupted:
+        return 128 + int(interrupted.args[0] if interrupted.args else signal.SIGINT)
     except (StackError, EmbeddedBrokerError, LinkError) as error:
         say(str(error))
         return 2
@@ -90,11 +95,15 @@ def main(argv: list[str]) -> int:
         return 1
 
 
+def _interrupted(number: int, _: object) -> None:
+    raise KeyboardInterrupt(number)
+
+
 def _demo(options: argparse.Namespace) -> int:
     require("streams", "collect", "training", *_shown(options))
     check_ports(options)
     job = f"demo-{options.fault}-{secrets.token_hex(2)}"
-    folder = logs()
+    folder = log_folders.new_folder(os.environ, time.time())
     with _link(options.fault) as link, broker(options.brokers, 0, folder) as settings, Services(folder) as services:
         return DemoRun(options, job, services, settings, link, sys.stdout).run()
 

@@ -6,6 +6,7 @@ Rule of this file: the training run decides. It goes on when a service or the br
 import argparse
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,7 +17,8 @@ from paceline.balance_gain import BalanceGain
 from paceline.child import kill_tree, spawn
 from paceline.commands import page_hold
 from paceline.commands.findings import Watch, as_line
-from paceline.commands.services import ServiceError, Services
+from paceline.commands.relayed_output import RelayedOutput
+from paceline.commands.services import ServiceError, Services, ignore_signals
 from paceline.commands.slow_link import SlowLink
 from paceline.commands.stack import await_page, environment, free_port, start_control, start_forecaster
 from paceline.commands.suggestion_list import gain, ranked
@@ -27,10 +29,12 @@ from paceline.kafka.reach import listens
 from paceline.kafka.settings import BrokerSettings
 from paceline.own_host import here
 from paceline.patience import patient
+from paceline.settings import SPOOL_DIR
 from paceline.terminal import Progress, say
 from paceline.this_node import this_node
 from paceline.topics import BALANCE, FINDING, OP, PLAN, SUGGESTION, WINDOW
 from paceline.training.example_faults import LINK_COMMAND_VARIABLE
+from paceline.words import state_words
 
 #: After the run has ended: findings still on their way are waited for until it has been quiet for this long.
 QUIET_S = 2.0
@@ -81,15 +85,17 @@ class DemoRun:
             self._services.start("collect", environ=environ)
             say(f"logs in {self._services.folder}")
             # Standard output is for findings: what training prints goes where our own lines go.
-            training = spawn(self._command(), sys.stderr.fileno(), environ | self._link_environ())
+            shown = RelayedOutput(sys.stderr.fileno())
+            training = spawn(self._command(), shown.descriptor, environ | self._training_environ())
+            shown.started()
             try:
                 if not self._options.headless:
                     environ = start_control(self._options, self._services, environ)
                     self._open_page(environ)
                     start_forecaster(self._options, self._services, environ)
-                status = self._follow(training, follower)
+                status = self._follow(training, follower, shown)
             finally:
-                _end(training)
+                _end(training, shown)
             self._stay()
             return status
 
@@ -104,8 +110,9 @@ class DemoRun:
             while True:
                 self._services.check()
                 time.sleep(0.5)
-        except KeyboardInterrupt:
-            return
+        except KeyboardInterrupt as interrupted:
+            if signal.SIGTERM in interrupted.args:
+                raise
         except ServiceError as error:
             say(str(error))
 
@@ -125,8 +132,11 @@ class DemoRun:
         run = [*python, "paceline", "run", "--quiet", "--job", self._job, "--brokers", self._settings.address]
         return [*run, "--", *launch]
 
-    def _link_environ(self) -> dict[str, str]:
+    def _training_environ(self) -> dict[str, str]:
         more = {"OMP_NUM_THREADS": "1"}
+        if not self._options.brokers and SPOOL_DIR.name not in os.environ:
+            # Its broker ends with it: what waits then is for no other broker.
+            more[SPOOL_DIR.name] = str(self._services.folder / "spool")
         if self._link is not None:
             more[LINK_COMMAND_VARIABLE] = self._link.slow_down
         return more
@@ -141,7 +151,7 @@ class DemoRun:
             with contextlib.suppress(webbrowser.Error, OSError):
                 webbrowser.open(address)
 
-    def _follow(self, training: "subprocess.Popen[bytes]", follower: Follower) -> int:
+    def _follow(self, training: "subprocess.Popen[bytes]", follower: Follower, shown: RelayedOutput) -> int:
         while training.poll() is None:
             self._poll(follower)
             self._check()
@@ -151,6 +161,7 @@ class DemoRun:
         while time.monotonic() < min(last, quiet):
             if self._poll(follower):
                 quiet = time.monotonic() + quiet_s
+        shown.drain(END_S)
         self._progress.end()
         status = training.returncode
         say(f"{self._elapsed()} training ended with status {status}; {self._verdict()}")
@@ -184,7 +195,7 @@ class DemoRun:
             return
         self._confirmed[event.id] = event.state
         self._progress.end()
-        say(f"{self._elapsed()} {event.state}: {event.summary}")
+        say(f"{self._elapsed()} {state_words(event.kind, event.state)}: {event.summary}")
 
     def _suggest(self, suggestion: Suggestion) -> None:
         """Tell a suggestion, and what became of it; one whose numbers alone are others is not told again."""
@@ -244,9 +255,12 @@ class DemoRun:
         return f"{time.monotonic() - self._started:3.0f} s:"
 
 
-def _end(training: "subprocess.Popen[bytes]") -> None:
+def _end(training: "subprocess.Popen[bytes]", shown: RelayedOutput) -> None:
+    """End it where it still runs, without what its launcher prints of that."""
     if training.poll() is not None:
         return
+    ignore_signals()
+    shown.mute()
     training.terminate()
     try:
         training.wait(END_S)

@@ -64,7 +64,7 @@ class Child:
             raise
 
     def wait(self, each_second: Callable[[], None]) -> int:
-        """Its exit status, once it has ended; meanwhile signals are passed on. May be called again where it raised."""
+        """Its exit status, once it has ended; meanwhile signals are forwarded. May be called again where it raised."""
         while True:
             if not self._ended[0]:
                 self._ended = os.waitpid(self.pid, os.WNOHANG)

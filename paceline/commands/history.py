@@ -14,6 +14,7 @@ from paceline.install import install
 from paceline.options import Parser
 from paceline.settings import ARCHIVE, whole
 from paceline.terminal import say
+from paceline.words import WAITING
 
 if TYPE_CHECKING:
     from paceline.history.query import Answer
@@ -33,6 +34,8 @@ EPILOG = """examples:
 Times are in UTC. SQL is DuckDB's; it sees the archive, between --since and --until, and no other file.
 Exit status 0: answered; 1: the archive cannot be read, or the question cannot be answered; 2: wrong options.
 """
+#: Headings that are those of `paceline top` and the page; in SQL, CSV and JSON columns keep their names.
+TITLES = {"wait_ratio": WAITING}
 #: The options that a question of findings or jobs can be narrowed by, and their columns.
 _WORDS = {"job": "job", "kind": "kind", "cause": "cause", "state": "state"}
 
@@ -159,7 +162,7 @@ def main(argv: list[str] | None = None) -> int:
         say(str(error), PROGRAM)
         return 1
     show: Callable[[Answer], object] = answers.json_lines if args.json else answers.csv_lines
-    lines = show(answer) if args.json or args.csv else [answers.table(answer)]
+    lines = show(answer) if args.json or args.csv else [answers.table(answer, {} if args.sql is not None else TITLES)]
     for line in lines:  # type: ignore[attr-defined]
         print(line)
     return 0

@@ -1,6 +1,6 @@
 """NCCL Inspector for a training command: where its plugin is, whether this NCCL may have it, and what turns it on.
 
-Rule of this file: what is wrong is one line, with how to mend it, before anything starts. What the user has set for
+Rule of this file: what is wrong is one line, with how to fix it, before anything starts. What the user has set for
 NCCL Inspector is respected; nothing is set outside the command's own environment.
 """
 
@@ -61,7 +61,7 @@ _ASK_S = 10.0
 
 
 class PluginError(ValueError):
-    """NCCL Inspector cannot be had: why, and how to mend it."""
+    """NCCL Inspector cannot be had: why, and how to fix it."""
 
 
 class Nccl(NamedTuple):

@@ -36,7 +36,7 @@ TRIES = 3
 
 
 class Net:
-    """Lets what is ours fail, of whatever exception. The first failure is said, with what is missing therefore."""
+    """Lets what is ours fail, of whatever exception. The first failure is reported, with what is missing therefore."""
 
     def __init__(self) -> None:
         self._said = False

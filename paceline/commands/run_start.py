@@ -178,7 +178,7 @@ def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:
 
 
 def checked_plugin(command: list[str], options: argparse.Namespace, environ: dict[str, str]) -> str | None:
-    """The plugin that times NCCL, where it was asked for; what it costs is said.
+    """The plugin that times NCCL, where it was asked for; what it costs is reported.
 
     Raises:
         PluginError: it cannot be had.
@@ -203,7 +203,7 @@ class Asked(NamedTuple):
 
 
 def asked(argv: list[str]) -> Asked | None:
-    """What ``argv`` asks for; None where it is refused, which is said.
+    """What ``argv`` asks for; None where it is refused, which is reported.
 
     Raises:
         SystemExit: help was asked for, or an option is unknown.
@@ -225,7 +225,7 @@ def asked(argv: list[str]) -> Asked | None:
 
 
 def has_panel(environ: Mapping[str, str]) -> bool:
-    """Whether there can be a panel; why there is none is said once a node."""
+    """Whether there can be a panel; why there is none is reported once a node."""
     if not entry_points(group="paceline.commands", name="analyze"):
         say(f"no live findings and no panel: {install('streams')}")
         return False

@@ -23,7 +23,7 @@ from paceline.history.manifest import Manifest
 from paceline.history.store import StoreError, open_store
 from paceline.http_login import cause
 from paceline.install import install
-from paceline.kafka.backlog import GroupLag, Held, group_lags, held
+from paceline.kafka.backlog import UNREPORTED, GroupLag, Held, group_lags, held
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.patience import patient
@@ -110,7 +110,9 @@ def _group(group: GroupLag, stalled: bool) -> Check:
     behind = sum(group.lag.values())
     by_topic = sorted(((count, name) for name, count in group.lag.items() if count), reverse=True)
     names = ", ".join(f"{BY_NAME[name].short if name in BY_NAME else name} {count}" for count, name in by_topic[:6])
-    says = f"{group.group} ({group.state.lower()}) is {behind} messages behind" + (f": {names}" if names else "")
+    # The embedded broker lists groups without their states; whether this one reads is seen by its commits.
+    state = "state not reported by this broker" if group.state == UNREPORTED else group.state.lower()
+    says = f"{group.group} ({state}) is {many(behind, 'message')} behind" + (f": {names}" if names else "")
     if group.state in NOBODY:
         fix = "start a worker with `paceline streams`" if group.group == STREAMS_GROUP else "start its reader again"
         return Check("lag", "fail" if behind else "warn", f"{says}; it has no reader", fix)

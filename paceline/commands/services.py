@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -61,9 +60,10 @@ class Service:
         self.process.wait()
 
 
-def logs() -> Path:
-    """A new folder for the logs of a command's services."""
-    return Path(tempfile.mkdtemp(prefix="paceline-logs-"))
+def ignore_signals() -> None:
+    """We are ending; a second Ctrl-C must not leave half of it running."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 class Services:
@@ -94,8 +94,7 @@ class Services:
 
     def stop(self) -> None:
         """SIGTERM to all, the last started first; SIGKILL to what is left after ``STOP_S``."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)  # We are ending; a second Ctrl-C must not leave half of it running.
+        ignore_signals()
         for service in reversed(self._running):
             if service.process.poll() is None:
                 service.process.terminate()

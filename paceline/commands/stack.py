@@ -44,7 +44,7 @@ STREAMS_PORT = 6066
 
 
 class StackError(RuntimeError):
-    """The stack cannot start: cause and mend on one line."""
+    """The stack cannot start: cause and fix on one line."""
 
 
 @contextlib.contextmanager

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from paceline.commands import background, stack_state
-from paceline.commands.services import ServiceError, Services, logs
+from paceline.commands import background, log_folders, stack_state
+from paceline.commands.services import ServiceError, Services
 from paceline.commands.stack import (
     STREAMS_PORT,
     StackError,
@@ -70,7 +70,12 @@ def parser() -> argparse.ArgumentParser:
     )
     # How --detach starts the one that stays.
     made.add_argument("--in-background", action="store_const", const="background", dest="mode", help=argparse.SUPPRESS)
-    made.add_argument("--logs", metavar="FOLDER", help="write the services' logs there (default: a new folder)")
+    made.add_argument(
+        "--logs",
+        metavar="FOLDER",
+        help="write the services' logs there (default: a new folder in "
+        "~/.local/state/paceline/logs, which keeps the last five)",
+    )
     return made
 
 
@@ -96,12 +101,14 @@ def main(argv: list[str]) -> int:
 
 def _logs(options: argparse.Namespace) -> Path:
     if options.logs is None:
-        return logs()
+        return log_folders.new_folder(os.environ, time.time())
     folder = Path(options.logs).absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise StackError(f"--logs={options.logs}: {error.strerror}; choose another folder") from error
+    if options.mode == "background":
+        log_folders.hold(folder)
     return folder
 
 

@@ -47,10 +47,10 @@ class Publisher:
     """Publishes events to the brokers of ``settings``.
 
     While they are away, events wait in ``spool_dir`` (at most ``spool_bytes``), else in memory (at most
-    ``memory_bytes``); beyond that the oldest are shed and counted. ``on_warning`` is told once an outage.
+    ``memory_bytes``); beyond that the oldest are shed and counted. ``on_warning`` is called once an outage.
 
     With ``write_ahead`` every event is in ``spool_dir`` when ``publish`` returns, and is delivered from there: it
-    outlives this process whatever ends it. Where the folder cannot take it, that is told once, and memory does.
+    outlives this process whatever ends it. Where the folder cannot take it, that is reported once, and memory does.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The sender: one producer's life, from connecting to being dropped, and the fate of every message handed to it.
 
 Rule of this file: nothing is kept here. What was not acknowledged goes back to the caller, in order; a sender whose
-producer misbehaved is not mended but dropped, and the next ``connect`` makes a new one.
+producer misbehaved is not fixed but dropped, and the next ``connect`` makes a new one.
 """
 
 import threading

@@ -6,7 +6,7 @@ does where that is not so:
 
 - times are of one clock, in order. Who comes late, or twice, is left out; a clock that was set back for more than
   ``BACK_S`` is believed.
-- the counter only grows, in joules. Where it falls, the driver was loaded anew: that interval is power x time, without
+- the counter only grows, in joules. Where it falls, the driver was loaded again: that interval is power x time, without
   power what the counter says from 0 on (too little rather than too much).
 - it grows no faster than ``MARGIN`` times the power limit. A jump beyond is not believed: power x time.
 - it may stand still between two renewals. Power x time stands in for it, and is taken off once it moves, so that the

@@ -58,7 +58,7 @@ class AuditEntry(Event, frozen=True, kw_only=True):
     """What one reader made of a command. No key.
 
     ``service`` on ``node`` received command ``command_id`` at ``time_s`` by its own clock. ``reason`` says why it did
-    not obey, or what it did. ``issuer`` is who the command said it was from. ``unanswered`` commands before this one
+    not obey, or what it did. ``issuer`` is the sender that the command names. ``unanswered`` commands before this one
     got neither an entry nor obedience, for there were more than a reader answers.
     """
 

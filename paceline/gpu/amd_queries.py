@@ -1,4 +1,4 @@
-"""The questions put to AMD SMI about a GPU, in the columns and units that NVIDIA's are told in.
+"""The questions put to AMD SMI about a GPU, in the columns and units that NVIDIA's are reported in.
 
 Rule of this file: a table and the calls in it, as ``queries`` is NVIDIA's. Names and units are those of AMD's Python
 reference (ROCm 6.1 to 7.2). What a GPU does not tell comes as "N/A", as the highest number of its type, or as an

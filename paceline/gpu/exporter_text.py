@@ -1,7 +1,7 @@
 """A dcgm-exporter's text, line by line, to series of the fields that we know.
 
 Rule of this file: pure and bounded. A line that is none costs itself alone, and is counted. Labels and numbers are
-read by the Prometheus client's parser; what a number means is said in ``exporter``.
+read by the Prometheus client's parser; what a number means is reported in ``exporter``.
 """
 
 import math

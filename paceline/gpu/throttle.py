@@ -5,7 +5,7 @@ matter is the business of those who judge.
 
 Two questions are asked of a reason, and the power cap answers them differently. ``slows``: does it take the clock below
 the one asked for? nvml.h says so of the power cap ("reducing the clocks below requested clocks"), so a rank whose peers
-are not capped alike may be slow because of it. ``fault``: does it point to hardware that needs mending: heat, a power
+are not capped alike may be slow because of it. ``fault``: does it point to hardware that needs fixing: heat, a power
 brake, a slowdown by the hardware? The power cap does not: the limit is somebody's setting, and reaching it is usual
 under full load. A clock that somebody set (applications clocks, sync boost, display clocks) is the clock asked for.
 """

@@ -1,4 +1,4 @@
-"""One name for an AMD GPU, however it is told.
+"""One name for an AMD GPU, however it is reported.
 
 Rule of this file: pure. ROCm knows a GPU by 16 hexadecimal digits (rocminfo: ``GPU-8af705259683161c``; the kernel:
 ``unique_id``; AMD SMI: the serial number of the chip). HIP hands them out as the 16 *letters* of a UUID, and PyTorch

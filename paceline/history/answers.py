@@ -7,7 +7,8 @@ import csv
 import datetime
 import io
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -19,11 +20,11 @@ from .query import Answer
 _LONGEST = 100
 
 
-def table(answer: Answer) -> str:
-    """Columns side by side, a heading first."""
+def table(answer: Answer, titles: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Columns side by side, a heading first: the column's name, or its title among ``titles``."""
     if not answer.rows:
         return "nothing"
-    heads = [name.upper() for name in answer.columns]
+    heads = [titles.get(name, name).upper() for name in answer.columns]
     cells = [[_cell(name, value) for name, value in zip(answer.columns, row, strict=True)] for row in answer.rows]
     widths = [max(len(row[at]) for row in (heads, *cells)) for at in range(len(heads))]
     right = [all(isinstance(row[at], int | float | None) for row in answer.rows) for at in range(len(heads))]

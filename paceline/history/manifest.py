@@ -34,7 +34,7 @@ Text = Annotated[str, msgspec.Meta(max_length=1024)]
 
 
 class ManifestError(ValueError):
-    """A manifest that cannot be used: why, and the mend."""
+    """A manifest that cannot be used: why, and the fix."""
 
 
 class DataFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -70,7 +70,7 @@ class Gone(msgspec.Struct, frozen=True, kw_only=True):
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that were gone from the bus before they were read: at ``expected``, ``first`` was the next.
 
-    ``remade``: the topic is another one, and how much is missing cannot be told.
+    ``remade``: the topic is another one, and how much is missing cannot be reported.
     """
 
     topic: Text

@@ -21,7 +21,7 @@ _ATTEMPTS = 5
 
 
 class StoreError(Exception):
-    """An archive that cannot be read or written: where it is, why, and the mend."""
+    """An archive that cannot be read or written: where it is, why, and the fix."""
 
 
 class ConflictError(StoreError):
@@ -278,7 +278,7 @@ class Store:
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
-        """Turn what the disk or the bucket says into a StoreError; whether a file is there is told as it is."""
+        """Turn what the disk or the bucket says into a StoreError; whether a file is there is reported as it is."""
         try:
             yield
         except (FileNotFoundError, FileExistsError, ManifestError):

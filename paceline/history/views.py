@@ -91,6 +91,11 @@ _JOB_PARTS = _newest(
     f"{PUBLISHED} DESC, kafka_offset DESC",
 )
 
+#: The share of the time of windows, not of their steps, for which the median rank waits: slow steps count for more.
+WAITING_RATIO = (
+    "sum(wait_ratio * steps * step_median_s) / nullif(sum(steps * step_median_s) FILTER (wait_ratio IS NOT NULL), 0)"
+)
+
 #: Of jobs that were described before the period, those that were still there in it.
 _JOBS = f"""
 WITH described AS (
@@ -104,7 +109,7 @@ WITH described AS (
     SELECT
         cluster, job, attempt, max(last_step) - min(first_step) + 1 AS steps, max(start_s + length_s) AS heard_s,
         sum(step_median_s * steps) / nullif(sum(steps), 0) AS step_s,
-        sum(wait_ratio * steps) / nullif(sum(steps) FILTER (wait_ratio IS NOT NULL), 0) AS wait_ratio,
+        {WAITING_RATIO} AS wait_ratio,
         max(ranks) AS ranks, min(start_s) AS first_s
     FROM job_window GROUP BY ALL
 ), labelled AS (

@@ -22,11 +22,15 @@ from paceline.topics import Topic
 ANSWER_S = 10.0
 
 
+#: The state of a group whose broker reports none.
+UNREPORTED = "Unknown"
+
+
 class GroupLag(NamedTuple):
     """A consumer group: its state in Kafka's words (``Stable``, ``Empty``, ...) and its lag, messages by topic.
 
-    ``Unknown`` is the state from a broker that does not tell it. A partition of a topic that the group reads and has
-    not committed yet counts whole. ``read`` grows with each commit: the sum of all committed offsets.
+    ``UNREPORTED`` is the state from a broker that reports none. A partition of a topic that the group reads and has not
+    committed yet counts whole. ``read`` grows with each commit: the sum of all committed offsets.
     """
 
     group: str
@@ -54,7 +58,7 @@ def group_lags(
     """
     with explained(settings), contextlib.closing(admin(settings)) as client:
         states = {
-            str(row["group_id"]): str(row.get("group_state", "Unknown"))
+            str(row["group_id"]): str(row.get("group_state", UNREPORTED))
             for row in client.list_groups()
             if str(row["group_id"]).startswith(prefix)
         }

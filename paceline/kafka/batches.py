@@ -89,7 +89,7 @@ class PassedOver:
 
 
 class Checked:
-    """A client's own batch; where its records are damaged, those before are read, and the rest is told."""
+    """A client's own batch; where its records are damaged, those before are read, and the rest is reported."""
 
     def __init__(self, batch: Any, span: Span, end: int | None, tell: Tell) -> None:
         self._batch, self._span, self._end, self._tell = batch, span, end, tell

@@ -1,7 +1,7 @@
 """The clients: producer, consumer and administrator of the brokers that settings name.
 
 Rule of this file: every function tries the brokers first and raises ``BusError``, whose one line names the address,
-the cause and the mend, where kafka-python says only "Unable to bootstrap".
+the cause and the fix, where kafka-python says only "Unable to bootstrap".
 """
 
 from collections.abc import Callable

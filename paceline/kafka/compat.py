@@ -168,7 +168,7 @@ def offsets(
 
 
 def topics(consumer: KafkaConsumer, timeout_s: float) -> set[str]:
-    """The topics on the brokers, asked for anew; the client's own ``topics`` waits half a minute where they hang.
+    """The topics on the brokers, asked for again; the client's own ``topics`` waits half a minute where they hang.
 
     Raises:
         KafkaError: the brokers did not answer in time.

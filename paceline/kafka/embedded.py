@@ -30,7 +30,7 @@ _NOTICE = "embedded broker: everything is held in memory, and nothing survives a
 
 
 class EmbeddedBrokerError(RuntimeError):
-    """The embedded broker cannot run here: cause and mend on one line."""
+    """The embedded broker cannot run here: cause and fix on one line."""
 
 
 class EmbeddedBroker:
@@ -85,7 +85,8 @@ def start(port: int = 0, log: Path | None = None) -> EmbeddedBroker:
         if port:
             break
         # Somebody took the free port between the question and the start: ask again.
-    raise EmbeddedBrokerError(f"the embedded broker did not come up on {HOST}:{chosen}: {said}")
+    where = f"; its log is {log}" if log else ""
+    raise EmbeddedBrokerError(f"the embedded broker did not come up on {HOST}:{chosen}: {said}{where}")
 
 
 def _flags(port: int) -> list[str]:

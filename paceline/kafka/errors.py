@@ -51,7 +51,7 @@ _CAUSES: tuple[tuple[str, str, str, bool], ...] = (
 
 
 class BusError(RuntimeError):
-    """Kafka cannot be used. Its one line names the address, the cause and the mend.
+    """Kafka cannot be used. Its one line names the address, the cause and the fix.
 
     ``permanent`` tells that waiting cannot help: a wrong password, an untrusted certificate.
     """
@@ -107,7 +107,7 @@ def _of_login(address: str, error: BaseException, said: str, username: str | Non
 
 
 def refused(address: str, topics: Iterable[str]) -> BusError:
-    """What one is told who may not see ``topics``: nothing of them is read until that is mended."""
+    """What one is told who may not see ``topics``: nothing of them is read until that is fixed."""
     return BusError(address, f"not allowed to read {', '.join(sorted(topics))}", RIGHTS, permanent=True)
 
 

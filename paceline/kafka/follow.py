@@ -1,7 +1,7 @@
 """The one consumer loop: topics followed from a chosen start, through outages, in the caller's own thread.
 
 Rule of this file: a door without threads. Its reader calls ``poll`` again and again, and what the messages mean is the
-reader's business. An outage ends nothing: it is told once, and the brokers are tried again until they answer.
+reader's business. An outage ends nothing: it is reported once, and the brokers are tried again until they answer.
 """
 
 import contextlib
@@ -91,7 +91,7 @@ class Jump(NamedTuple):
 
     @property
     def remade(self) -> bool:
-        """Whether what was read before is of another life of the topic: how much is missing cannot be told."""
+        """Whether what was read before is of another life of the topic: how much is missing cannot be reported."""
         return self.expected > self.end
 
 
@@ -102,7 +102,7 @@ class Follower:
     or with all there is where the brokers have lost that place. A topic that is deleted and made again is read whole
     (brokers before Apache Kafka 2.8 do not say that it is another one). Where a topic of ``most_behind`` is further
     behind, the rest is passed over and ``on_skip`` told how much. ``on_lost`` is told the cause of an outage once, and
-    anew what waiting cannot mend (a refused login, a topic that may not be seen: the others are read all the same, and
+    again what waiting cannot fix (a refused login, a topic that may not be seen: the others are read all the same, and
     it is asked for again until it may be); ``on_unreadable`` a topic and a reason for every batch passed over
     because it cannot be unpacked or is too large then. A wait for brokers or topics ends as soon as ``stop`` is set.
     ``places`` are offsets to go on from, with ``resume``, in topics that had ``topic_ids``; ``on_jump`` is told where

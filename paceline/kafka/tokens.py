@@ -38,7 +38,7 @@ _REFUSALS = ("invalid_client", "unauthorized_client", "invalid_scope", "invalid_
 
 
 class TokenError(Exception):
-    """There is no token: the cause, the mend, and whether waiting cannot help."""
+    """There is no token: the cause, the fix, and whether waiting cannot help."""
 
     def __init__(self, cause: str, mend: str, *, permanent: bool = False) -> None:
         super().__init__(f"{cause}; {mend}")
@@ -73,7 +73,7 @@ class TokenSource:
         self._failure: TokenError | None = None
 
     def token(self) -> str:
-        """The token in hand, or a new one: while the issuer is away, the old one for as long as it lasts.
+        """The token held, or a new one: while the issuer is away, the old one for as long as it lasts.
 
         Raises:
             TokenError: there is none.

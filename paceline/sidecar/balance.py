@@ -1,7 +1,7 @@
 """Balancing on a node: what rank 0 tells becomes events, and plans that others made go to the ranks that wait for them.
 
 Rule of this file: pure; time is an argument. A rank's word changes nothing but its own job's events. A plan of the bus
-comes from whoever may write there: it is passed on only where it can be meant for these very ranks, else refused and
+comes from whoever may write there: it is forwarded only where it can be meant for these very ranks, else refused and
 counted. The rules are those of ``plan.refusal``, by what every sidecar of the job knows: so all hold the same plan, the
 one that came last. What only the ranks know (the version in force, memory), they check, and agree on the batch.
 """

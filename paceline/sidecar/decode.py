@@ -85,9 +85,9 @@ class MarkDecoder:
         return self._rows.drain()
 
     def settled(self, before: float = math.inf) -> Settled | None:
-        """What another in our place would need to go on from what has been decoded; None before a step was told.
+        """What another in our place would need to go on from what has been decoded; None before a step was reported.
 
-        Steps from ``before`` on are not safe, though their rows may have been told.
+        Steps from ``before`` on are not safe, though their rows may have been reported.
         """
         told = self._timeline.told
         while len(told) > 1 and told[1][1].step <= before:

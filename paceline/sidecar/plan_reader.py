@@ -2,7 +2,7 @@
 
 Rule of this file: a door, beside that of commands: a plan has a number a rank, which no command holds. It reads only
 where ranks have asked for it, nothing waits for it, and without brokers it is silent: the last plan stays. Whether a
-plan is passed on is ``balance``'s affair.
+plan is forwarded is ``balance``'s affair.
 """
 
 import threading

@@ -121,7 +121,7 @@ class RankRows:
         self._collectives.append(CollectiveRow(done.step, done.seq, *words, start_s, duration / 1e9, done.wait / 1e9))
 
     def repeat_collectives(self, summed_before: int) -> None:
-        """The collectives that wait were told before, and so were the sums of steps before ``summed_before``."""
+        """The collectives that wait were reported before, and so were the sums of steps before ``summed_before``."""
         self._again += [row for row in self._collectives if row.step >= summed_before]
         self._collectives = []
 

@@ -23,7 +23,7 @@ SUGGESTION_ORDER = {"new": 0, "accepted": 1, "applied": 2, "did_not_help": 3, "v
 
 @dataclass
 class Heard:
-    """The newest event of an id, and when it was told."""
+    """The newest event of an id, and when it was reported."""
 
     event: Any
     at_s: float
@@ -85,7 +85,7 @@ class Model:
                 self._put(self.suggestions, event, at_s, MOST_SUGGESTIONS)
 
     def sampled(self, at_s: float) -> None:
-        """A collector's samples have come; after a pause they begin anew."""
+        """A collector's samples have come; after a pause they begin again."""
         held = self._sampled
         began_s = at_s if held is None or at_s - held[1] > UNREAD_S else held[0]
         self._sampled = began_s, at_s if held is None else max(at_s, held[1])

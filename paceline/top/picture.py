@@ -11,7 +11,7 @@ import msgspec
 from paceline.events import Finding, RankWindow, Suggestion
 from paceline.events.findings import STATE_ORDER
 from paceline.job_state import JobState, job_state
-from paceline.words import label, seconds
+from paceline.words import is_confirmed, label, seconds
 
 from .model import LATE_S, SUGGESTION_ORDER, Job, Model
 
@@ -60,14 +60,14 @@ class RankRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FindingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding, and when it was told."""
+    """A finding, and when it was reported."""
 
     finding: Finding
     heard_s: float
 
 
 class SuggestionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A suggestion, and when it was told."""
+    """A suggestion, and when it was reported."""
 
     suggestion: Suggestion
     heard_s: float
@@ -140,7 +140,7 @@ def _job(job: Job, findings: list[Finding], now_s: float) -> JobRow:
         worst_ratio=ratio,
         wait_ratio=window.wait_ratio if window else None,
         lost_s=sum(max(0.0, finding.cost.lost_s) for finding in findings),
-        findings=sum(finding.state == "confirmed" for finding in findings),
+        findings=sum(map(is_confirmed, findings)),
         heard_s=job.heard_s,
         detail=says.words if state == says.word != "running" else "",
     )
@@ -170,7 +170,7 @@ def _ranks(job: Job, findings: list[Finding]) -> list[RankRow]:
     middle = median(own_s.values()) if own_s else 0.0
     if window is not None and window.ranks > len(own_s):  # Of a large job only the slowest ranks are told.
         middle = window.own_median_s
-    causes = {rank: label(finding) for finding in findings if finding.state == "confirmed" for rank in finding.ranks}
+    causes = {rank: label(finding) for finding in findings if is_confirmed(finding) for rank in finding.ranks}
     rows = [
         RankRow(
             rank=one.rank,

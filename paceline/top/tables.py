@@ -12,7 +12,7 @@ from paceline.events import Finding, Suggestion
 from paceline.own_host import here
 from paceline.settings import aimed_at
 from paceline.visible import visible
-from paceline.words import LONGEST_NAME, age, digits, measured, seconds, verdict
+from paceline.words import LONGEST_NAME, WAITING, age, digits, measured, seconds, state_words, verdict
 
 from .picture import Picture
 
@@ -48,7 +48,7 @@ JOBS = (
     Column("ranks", right=True),
     Column("step", right=True),
     Column("slowest", right=True),
-    Column("waiting", right=True),
+    Column(WAITING, right=True),
     Column("lost", right=True),
     Column("updated", right=True),
 )
@@ -161,7 +161,10 @@ def finding_lines(finding: Finding) -> list[str]:
     ]
     lost = f"lost {seconds(finding.cost.lost_s)}, {digits(finding.cost.gpu_hours)} device-hours"
     steps = f"steps {finding.first_step} to {finding.last_step}" if finding.first_step >= 0 else ""
-    lines = [verdict(finding), f"{finding.state}, {finding.severity}, confidence {finding.confidence:.0%}"]
+    lines = [
+        verdict(finding),
+        f"{state_words(finding.kind, finding.state)}, {finding.severity}, confidence {finding.confidence:.0%}",
+    ]
     return [_cell(line) for line in [*lines, *where, steps, lost, finding.summary, *numbers] if line]
 
 
@@ -223,7 +226,8 @@ def _rank_cells(row: Any) -> tuple[str, ...]:
 def _finding_cells(row: Any) -> tuple[str, ...]:
     finding: Finding = row.finding
     lost = seconds(finding.cost.lost_s) if finding.cost.lost_s > 0 else "-"
-    return finding.state, finding.job or ", ".join(finding.nodes[:2]), verdict(finding), lost
+    state = state_words(finding.kind, finding.state)
+    return state, finding.job or ", ".join(finding.nodes[:2]), verdict(finding), lost
 
 
 def _suggestion_cells(row: Any) -> tuple[str, ...]:

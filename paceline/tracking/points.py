@@ -1,7 +1,7 @@
 """Points: from the timings of a node's ranks, one set of metrics a second.
 
 Rule of this file: pure. A point is the mean over this node's ranks and the steps since the point before, under the
-newest step among them. No step is told twice: what comes late of one, from other ranks, is in the next one's mean.
+newest step among them. No step is reported twice: what comes late of one, from other ranks, is in the next one's mean.
 What was not measured is in no mean; a message that comes twice counts once.
 """
 
@@ -27,7 +27,7 @@ class Point(NamedTuple):
 
 
 class Points:
-    """Gathers timings; of another attempt or job it starts anew.
+    """Gathers timings; of another attempt or job it starts again.
 
     >>> Points().tick(1.0) is None
     True

@@ -71,7 +71,7 @@ class BalanceLink:
     # --- the shipping thread's side -----------------------------------------------------------------------------------
 
     def connect(self) -> None:
-        """Another sidecar is at the other end, of whom nothing is known: it is told again what still holds."""
+        """Another sidecar is at the other end, of whom nothing is known: it receives again what still holds."""
         self._hears = self._asked = False
         if self._followed is not None and not self._plans:
             self._plans.append(self._followed)

@@ -122,7 +122,7 @@ def _seconds(value: float | None) -> float | None:
 
 
 def decode_told(data: bytes) -> tuple[bool, ProposedPlan | None]:
-    """What a sidecar told: whether it understands these messages, and the plan that it passes on, if it does either.
+    """What a sidecar told: whether it understands these messages, and the plan that it forwards, if it does either.
 
     >>> decode_told(b'{"hears":["balance"]}'), decode_told(b'{"proposed":{"version":2,"shares":[3,5]}}')
     ((True, None), (False, ProposedPlan(version=2, shares=(3, 5), run=0)))

@@ -2,7 +2,7 @@
 
 Rule of this file: nothing of it runs, and no profiler is loaded, before somebody asks. The main thread starts and stops
 the profiler; a thread beside it, which a capture brings and which goes with it, watches the bounds (``capture_plan``)
-also while no step ends, and writes. Whatever goes wrong is told in a file and never raised: training goes on.
+also while no step ends, and writes. Whatever goes wrong is reported in a file and never raised: training goes on.
 """
 
 from __future__ import annotations

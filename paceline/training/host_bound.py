@@ -60,7 +60,7 @@ class HostBound:
         """The device has got to a mark; how long it waited for its host in the step that ends here.
 
         None where no step ends, or where too little was seen of it. A compiled optimizer is not heard of: then each
-        backward is told.
+        backward is reported.
         """
         if kind > READY and kind != STEP:
             return self.noted(kind)

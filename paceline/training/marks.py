@@ -1,6 +1,6 @@
 """Marks: what the hooks write down while training runs, one short tuple each.
 
-The sidecar reads them too; why they stand here is told in ``messages``.
+The sidecar reads them too; why they stand here is reported in ``messages``.
 
 Rule of this file: constants and how they are packed, for it is read on the hot path. A mark is ``(time_ns, kind,
 payload)``, with a device event as a fourth entry where the time has still to be read from a device. A kind below

@@ -57,7 +57,7 @@ class Place:
 class Hello:
     """A rank has joined, or knows more of itself: who it is. ``job`` is "" where its own environment names none.
 
-    ``place`` is where its marks go on, after a sidecar that died. ``measures``: what the probe costs is to be told.
+    ``place`` is where its marks go on, after a sidecar that died. ``measures``: what the probe costs is to be reported.
     """
 
     rank: Rank

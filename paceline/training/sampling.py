@@ -37,7 +37,7 @@ EASE = 0.8
 
 
 def period_for(cost_ns: float, step_ns: float, budget: float, now: int) -> int:
-    """Every how many steps one is told, so that telling takes no more than ``budget`` of the steps' time.
+    """Every how many steps one is reported, so that telling takes no more than ``budget`` of the steps' time.
 
     Args:
         cost_ns: what telling a step costs.

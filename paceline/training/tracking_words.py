@@ -1,7 +1,7 @@
 """What rank 0 and the process that tracks its job tell each other, over a local SEQPACKET socket of their own.
 
 Rule of this file: as of ``messages``: data, by the standard library alone. No secret travels: an address goes without
-its login. The rank says which runs of experiment trackers its script has open, as often as that changes; it is told
+its login. The rank says which runs of experiment trackers its script has open, as often as that changes; it is reported
 points and texts where somebody in its process logs them.
 """
 

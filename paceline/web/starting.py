@@ -24,7 +24,7 @@ BROKER_S = 2.0
 
 
 class ServerError(RuntimeError):
-    """The service cannot start: cause and mend, in one line."""
+    """The service cannot start: cause and fix, in one line."""
 
 
 def listen(address: str, port: int, logger: logging.Logger) -> socket.socket:

@@ -1,4 +1,4 @@
-"""One suggestion as it is remembered: what speaks for it, its state, and as it was told last.
+"""One suggestion as it is remembered: what speaks for it, its state, and as it was reported last.
 
 Rule of this file: it merges what several sources say of one case into one suggestion; it changes no state.
 """
@@ -70,7 +70,7 @@ class Entry(msgspec.Struct, kw_only=True):
         return max(self.sources.values(), key=lambda one: (_SEVERITIES.index(one.severity), _worth(one.gain)))
 
     def worth(self) -> tuple[int, float]:
-        """By which it is told before others."""
+        """By which it is reported before others."""
         best = self.strongest()
         return _SEVERITIES.index(best.severity), _worth(best.gain)
 
@@ -80,7 +80,7 @@ def _worth(gain: Gain) -> float:
 
 
 def suggestion(entry: Entry, cluster: str, now_s: float, expires_s: float) -> Suggestion:
-    """``entry`` as it is told first; a source that is no more the strongest still counts as evidence."""
+    """``entry`` as it is reported first; a source that is no more the strongest still counts as evidence."""
     best, sources = entry.strongest(), list(entry.sources.values())
     return Suggestion(
         id=suggestion_id(cluster, entry.case, sources[0].began, entry.serial),

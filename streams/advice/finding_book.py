@@ -1,7 +1,7 @@
 """Which findings were heard, of which revision, and which nodes were slow in which jobs.
 
 Rule of this file: pure and bounded. Findings come at least once and in any order between jobs; of one, a later revision
-counts, and an earlier or the same one is told again.
+counts, and an earlier or the same one is reported again.
 """
 
 from collections import OrderedDict

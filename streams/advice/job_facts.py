@@ -106,7 +106,7 @@ class Jobs:
             facts.kind, facts.kind_probability = event.kind or "", event.kind_probability or 0.0
 
     def window(self, event: JobWindow) -> JobFacts | None:
-        """Take in ten seconds of a job's steps; None where they were told before, or are of an older attempt."""
+        """Take in ten seconds of a job's steps; None where they were reported before, or are of an older attempt."""
         facts = self._at(event.job, event.attempt)
         # A clock that was set back does not stop a job's pace; a stretch that is told again does not count twice.
         if facts is None or facts.newest_s - 3600.0 < event.start_s <= facts.newest_s:

@@ -1,4 +1,4 @@
-"""All suggestions of a cluster, by case: when one is told, revised, decided on and over.
+"""All suggestions of a cluster, by case: when one is reported, revised, decided on and over.
 
 Rule of this file: the only place where a suggestion changes its state or gets a revision.
 """

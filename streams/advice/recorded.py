@@ -14,7 +14,7 @@ MOST_CLUSTERS = 64
 
 
 class RecordedAdvice:
-    """By cluster, made when its first event comes. ``newest``: each suggestion as it was told last."""
+    """By cluster, made when its first event comes. ``newest``: each suggestion as it was reported last."""
 
     def __init__(self, config: AdviceConfig | None = None) -> None:
         self.config = config

@@ -61,7 +61,7 @@ class Said(NamedTuple):
     """What a detector says of an episode: the numbers that speak for it, a sentence, and what was cleared.
 
     ``over`` is said when it has ended; without it the first sentence is, as no longer so. ``severity`` and
-    ``confidence`` are given where something else than the time lost and the margin over the bar tells them.
+    ``confidence`` are given where something else than the time lost and the margin over the threshold tells them.
     """
 
     subject: Subject

@@ -65,7 +65,7 @@ class Episode(msgspec.Struct, Generic[Key, Seen], kw_only=True):
 
     @property
     def measured(self) -> Seen:
-        """The evidence of an episode that was told, which always has some."""
+        """The evidence of an episode that was reported, which always has some."""
         assert self.evidence is not None, "an episode is measured before it is told"
         return self.evidence
 
@@ -162,7 +162,7 @@ class Tracker(Generic[Key, Seen]):
             signal: what the detector sees.
             now: the tracker's clock.
             news: the evidence or the cause has become another one, which is told whatever the signal.
-            measure: makes the evidence, where that is expensive: called for what is told, unless it is calm.
+            measure: makes the evidence, where that is expensive: called for what is reported, unless it is calm.
         """
         episode = self.episodes[subject]
         before = episode.state
@@ -184,7 +184,7 @@ class Tracker(Generic[Key, Seen]):
         return msgspec.structs.replace(episode)
 
     def conclude(self, now: float) -> list[Episode[Key, Seen]]:
-        """Nothing follows: those that are confirmed and have gone on since they were told, once more."""
+        """Nothing follows: those that are confirmed and have gone on since they were reported, once more."""
         lasting = [key for key, one in self.episodes.items() if one.state == "confirmed" and one.last > one.told]
         told = [self.revise(key, None, now, news=True) for key in lasting]
         return [episode for episode in told if episode is not None]

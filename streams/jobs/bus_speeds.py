@@ -1,6 +1,6 @@
 """How fast transfers are: bus bandwidth by operation and size, as nccl-tests count it.
 
-Rule of this file: pure. Only collectives of which the shortest time is known are told, for who comes last waits for
+Rule of this file: pure. Only collectives of which the shortest time is known are reported, for who comes last waits for
 nobody; of those of one size the fastest tenth counts.
 """
 

@@ -42,7 +42,7 @@ _OF_A_NODE = ("IFNAME", "_HCA", "_FILE", "_PATH", "HOSTID", "COMM_ID", "_CUDA_DE
 
 
 class Odd(msgspec.Struct, frozen=True):
-    """A fact that is told in several words: how many ranks say the commonest ``word``, and what ``others`` say.
+    """A fact that is reported in several words: how many ranks say the commonest ``word``, and what ``others`` say.
 
     ``clear``: so many say it that the others are those who differ.
     """

@@ -22,7 +22,7 @@ RECOVER = 2
 class JudgedWindow(msgspec.Struct, frozen=True):
     """A stretch of the job that was judged as one: its steps, and its length on the median rank.
 
-    So many steps of the job stand behind ``each`` that was told: others were left out on purpose.
+    So many steps of the job stand behind ``each`` that was reported: others were left out on purpose.
     """
 
     first_step: int
@@ -92,7 +92,7 @@ class JobEpisodes(Generic[Key, Seen]):
         return self.tracker.get(subject)
 
     def end(self, subject: Key) -> Episode[Key, Seen] | None:
-        """Another episode speaks for ``subject`` from now on; the last word of its own, where any had been told."""
+        """Another episode speaks for ``subject`` from now on; the last word of its own, where any had been reported."""
         episode = self.tracker.get(subject)
         told = self.tracker.revise(subject, "calm", episode.length) if episode is not None and episode.state else None
         self._forget(subject)

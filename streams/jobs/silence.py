@@ -1,6 +1,6 @@
 """Is enough heard of the job to judge it: ranks that are expected and never spoke.
 
-Rule of this file: pure counting. It is told once the job has run for a while without them.
+Rule of this file: pure counting. It is reported once the job has run for a while without them.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ class Silence:
     """The ranks of one job that are missing.
 
     Args:
-        after_steps: steps after which a rank that is missing is told.
+        after_steps: steps after which a rank that is missing is reported.
     """
 
     def __init__(self, after_steps: int) -> None:

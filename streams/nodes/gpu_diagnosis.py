@@ -42,7 +42,7 @@ class GpuDiagnosis:
         self.parts = {part: Watched("device_fault", f"{part} {uuid}", "unknown", config.throttled) for part in PARTS}
 
     def row(self, row: Row, lost: str | None, tenant: Tenant) -> list[NodeEpisode]:
-        """Take in a row: faults are told at once."""
+        """Take in a row: faults are reported at once."""
         told: list[NodeEpisode | None] = []
         struck = set()
         for part, proof, fact in self.faults.update(row, lost):

@@ -38,7 +38,7 @@ class Tenant(msgspec.Struct, frozen=True):
 
 
 class Watched(NamedTuple):
-    """What is watched for: the kind of trouble, of what, the cause that is told, and how long it must last."""
+    """What is watched for: the kind of trouble, of what, the cause that is reported, and how long it must last."""
 
     kind: FindingKind
     subject: str

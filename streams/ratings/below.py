@@ -25,7 +25,7 @@ class Usual(NamedTuple):
 
 
 class Low(NamedTuple):
-    """A speed that lies under ``usual``, by the whole of both intervals and more than the bar."""
+    """A speed that lies under ``usual``, by the whole of both intervals and more than the threshold."""
 
     key: SpeedKey
     value: float
@@ -58,7 +58,7 @@ def bar_of(name: str) -> float:
 
 
 def is_below(held: Held, name: str, usual_low: float) -> bool:
-    """Whether all of its interval lies under ``usual_low``, less the bar."""
+    """Whether all of its interval lies under ``usual_low``, less the threshold."""
     return held.high < (1.0 - bar_of(name)) * usual_low
 
 

@@ -41,7 +41,7 @@ class Difference(NamedTuple):
 def difference(first: Series, second: Series, seed: int = 0) -> Difference:
     """The difference of the means of ``first`` and ``second``, all values above 0.
 
-    Blocks of neighbours are drawn anew, around a circle, with a length that fits how alike neighbours are (Carlstein,
+    Blocks of neighbours are drawn again, around a circle, with a length that fits how alike neighbours are (Carlstein,
     "The use of subseries values for estimating the variance of a general statistic from a stationary sequence", 1986).
     Few blocks tell too little of their own spread, so the interval is Student's with as many degrees of freedom as
     there are blocks, and it is never narrower than the one that a few long stretches tell, independent or nearly so.

@@ -39,7 +39,7 @@ _OF_A_JOB = (JobDescribed, JobProfile, BalancePlan, JobWindow, RankWindow)
 
 
 class ReportBuilder:
-    """What was heard so far. With ``job`` it hears of that job alone, and of machines."""
+    """What was received so far; with ``job`` of that job and of machines alone."""
 
     def __init__(self, title: str, job: str | None = None) -> None:
         self.title = title

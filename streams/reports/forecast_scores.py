@@ -1,7 +1,7 @@
 """Forecasts against what came: how far off the median was, and whether the interval of 80 % held what it promised.
 
 Rule of this file: pure and bounded. What came is what later forecasts of the same series say that they were made from
-(``recent_values``), so nothing is compared across clocks or units. A value counts once a forecast that foretold it.
+(``recent_values``), so nothing is compared across clocks or units. A value counts once a forecast that predicted it.
 """
 
 from collections import OrderedDict
@@ -98,7 +98,7 @@ class ForecastScores:
         series.update(forecast)
 
     def scores(self) -> list[ForecastScore]:
-        """Every series of which something foretold has come."""
+        """Every series of which something predicted has come."""
         return [
             ForecastScore(
                 name,

@@ -1,4 +1,4 @@
-"""What a report holds: numbers, and names as they were told. Words come from ``documents``.
+"""What a report holds: numbers, and names as they were reported. Words come from ``documents``.
 
 Rule of this file: shapes alone. None is *not measured*, and an empty list that nothing of the kind was heard.
 """
@@ -40,7 +40,7 @@ class PhaseTime(NamedTuple):
 
 
 class Course(msgspec.Struct, frozen=True):
-    """A job over time: a column is ``column_s`` long, the first begins at ``start_s``. NaN: nothing was told.
+    """A job over time: a column is ``column_s`` long, the first begins at ``start_s``. NaN: nothing was reported.
 
     ``own`` is ranks x columns, each rank's time at work in a step, without waiting for others; ``ranks`` numbers its
     rows. ``steps_from`` and ``steps_to`` are the first and last step in a column, -1 for none.

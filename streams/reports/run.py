@@ -137,7 +137,7 @@ class Run:
 
 
 def steps_series(stretches: list[Stretch], samples: int) -> Series:
-    """Mean seconds a step, by ``samples``: what phases add up to; the median where none are told."""
+    """Mean seconds a step, by ``samples``: what phases add up to; the median where none are reported."""
     return Series(_array([max(one.mean_s, 1e-9) / samples for one in stretches]), _weights(stretches))
 
 

@@ -48,7 +48,7 @@ class JobSummary:
     """One attempt of one job. ``phase_s`` is seconds by rank and phase, ``step_s`` in whole steps by rank.
 
     Both leave out the warm-up, as the verdicts do; ``timed_steps`` counts the steps they hold, ``rank_steps`` all
-    that were told, and ``left_out`` those that were not, on purpose.
+    that were reported, and ``left_out`` those that were not, on purpose.
     ``probe_costs`` are by node.
     """
 
@@ -160,7 +160,7 @@ class JobSummary:
             self._durations += np.bincount(np.minimum(bins, _BINS - 1).astype(np.int64), minlength=_BINS)
 
     def add_collectives(self, message: CollectiveMessage) -> None:
-        """Count one message of collectives in; those that are told twice once."""
+        """Count one message of collectives in; those that are reported twice once."""
         if isinstance(message, CollectiveCalls) and message.summed:
             return
         for rank in self._speakers.hear(message, _EVERY)[1].ranks:

@@ -61,7 +61,7 @@ class TimeGrid:
         self.used = (self.used + 1) // 2
 
     def means(self) -> Matrix:
-        """Rows x used columns; NaN where nothing was told."""
+        """Rows x used columns; NaN where nothing was reported."""
         total, weight = self._sum[: self._rows, : self.used], self._weight[: self._rows, : self.used]
         means: Matrix = np.divide(total, weight, out=np.full(total.shape, np.nan), where=weight > 0)
         return means

@@ -53,6 +53,28 @@ def test_of_each_part_of_a_job_the_last_word_counts(store: Store, ask: Ask):
     assert ask("SELECT ended_s, exit_status FROM jobs") == [(None, 3)]
 
 
+def test_a_job_waits_a_share_of_its_time_not_of_its_steps(store: Store, ask: Ask):
+    """Forty quick steps that wait little and forty slow ones that wait much: the slow ones are most of the time.
+
+    What does not report it counts for nothing.
+    """
+    of = {"steps": 40, "length_s": 10.0}
+    windows = [
+        job_window(start_s=NOW_S, step_median_s=0.05, wait_ratio=0.1, **of),
+        job_window(start_s=NOW_S + 10, step_median_s=0.5, wait_ratio=0.3, **of),
+        job_window(start_s=NOW_S + 20, step_median_s=9.0, wait_ratio=None, **of),
+    ]
+    commit(Writer(store), windows)
+    ((waiting,),) = ask("SELECT wait_ratio FROM jobs")
+    assert waiting == pytest.approx((0.1 * 2 + 0.3 * 20) / 22)
+
+
+def test_of_windows_without_waiting_or_time_it_is_not_known(store: Store, ask: Ask):
+    commit(Writer(store), [job_window(start_s=NOW_S, wait_ratio=None)], 1)
+    commit(Writer(store), [job_window(job="b", start_s=NOW_S, steps=0, wait_ratio=0.5)], 2)
+    assert ask("SELECT wait_ratio FROM jobs") == [(None,), (None,)]
+
+
 @pytest.mark.long
 def test_history_report_and_panel_count_the_same_steps(store: Store, ask: Ask):
     """Of a job that ends in the middle of a window."""

@@ -110,6 +110,24 @@ def test_a_demo_that_is_killed_leaves_nothing_behind():
     assert left(mark, PATIENCE_S) == {}
 
 
+def test_a_demo_that_is_terminated_ends_quietly_and_leaves_nothing_behind():
+    """Status 143, no word of its launcher about the signal, nothing running, and no message for another broker."""
+    mark = uuid.uuid4().hex
+    command = [sys.executable, "-m", "paceline", "demo", "--headless", "--json", "--seconds", "600"]
+    environ = {**os.environ, MARK: mark}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # A finding: its ranks train.
+        before = left(mark, 0.0)
+        process.terminate()
+        _, said = process.communicate()
+    assert len(before) > 8, before
+    assert process.returncode == 143, said
+    assert "[train]" in said
+    assert not re.search("Traceback|SignalException|death signal", said), said
+    assert left(mark, PATIENCE_S) == {}
+
+
 def test_at_a_terminal_the_page_stays_until_ctrl_c():
     """Training has ended, and the page answers still; Ctrl-C ends all of it with the status of training."""
     master, terminal = pty.openpty()

@@ -255,6 +255,7 @@ def test_a_few_steps_are_not_enough_to_find_nothing(analyze, make_training, tmp_
     said = analyze(str(path)).stdout.decode()
     assert "Received: 3 steps of 4 ranks." in said
     assert "no findings" not in said
+    assert "step 2  no verdict  Too short to judge" in said
     (found,) = [json.loads(line) for line in analyze(str(path), "--json").stdout.splitlines()]
     assert (found["kind"], found["ranks"]) == ("insufficient_data", [])
     assert {one["rank"] for one in found["evidence"] if one["name"] == "compute_s"} == {0, 1, 2, 3}

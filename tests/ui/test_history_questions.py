@@ -155,7 +155,7 @@ def test_hours_of_gpus_are_told_by_use(kept_archive):
 
 
 def test_a_jobs_pace_is_told_in_bounded_points(kept_archive, kept_of):
-    """The median's and the worst's, weighed by steps."""
+    """The median's and the worst's, weighted by steps."""
     rows = answer(kept_archive, questions.pace(MONTH._replace(job="llm-7b"), NOW_S))
     assert 20 < len(rows) <= questions.POINTS + 2
     same = {"cluster": "default", "job": "llm", "length_s": 60.0}
@@ -163,6 +163,16 @@ def test_a_jobs_pace_is_told_in_bounded_points(kept_archive, kept_of):
     rows = answer(kept_of(*windows), questions.pace(Sought(job="llm"), NOW_S))
     assert questions.POINTS <= len(rows) <= questions.POINTS + 2
     assert [row["own_worst_s"] for row in rows] == pytest.approx([0.9] * len(rows))
+
+
+def test_a_jobs_waiting_is_a_share_of_its_time(kept_of):
+    """Of two windows in one point the slow one counts for more, as in `paceline history jobs`."""
+    same = {"cluster": "default", "job": "llm", "length_s": 60.0, "steps": 40}
+    start_s = NOW_S // 3600 * 3600 - HOUR_S
+    quick = job_window(start_s=start_s, step_median_s=0.05, wait_ratio=0.1, **same)
+    slow = job_window(start_s=start_s + 1, step_median_s=0.5, wait_ratio=0.3, **same)
+    (row,) = answer(kept_of((NOW_S, quick), (NOW_S, slow)), questions.pace(Sought(job="llm"), NOW_S))
+    assert row["wait_ratio"] == pytest.approx((0.1 * 2 + 0.3 * 20) / 22)
 
 
 def test_a_name_with_slashes_means_one_job_alone(kept_of):

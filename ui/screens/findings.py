@@ -35,9 +35,10 @@ def draw_others(episodes: list[Episode], job: str | None) -> None:
     """Findings of nodes that are not of the job shown, those that are open, in short."""
     open_now = [one[-1] for one in episodes if one[-1].state != "recovered" and one[-1].job != job]
     for finding in open_now[:CARDS]:
-        colour = state_colour(finding.state)
+        state = words.state_words(finding.kind, finding.state)
+        colour = state_colour(state)
         st.html(
-            f'<div class="pl"><span class="pl-badge" style="color:{colour}">{safe(finding.state)}</span>'
+            f'<div class="pl"><span class="pl-badge" style="color:{colour}">{safe(state)}</span>'
             f'<span class="pl-badge" style="color:{FAINT}">{safe(finding.severity)}</span>'
             f"<b>{safe(words.verdict(finding))}</b><p>{safe(finding.summary)}</p>"
             f'<p class="muted">{_kept(finding)}</p></div>'
@@ -60,7 +61,8 @@ def _card(episode: tuple[Finding, ...], *, opened: bool) -> None:
 
 
 def _head(finding: Finding) -> str:
-    colour = state_colour(finding.state)
+    state = words.state_words(finding.kind, finding.state)
+    colour = state_colour(state)
     where = ", ".join([*finding.nodes[:3], *finding.devices[:3]])
     of_steps = finding.first_step >= 0
     facts = [
@@ -70,7 +72,7 @@ def _head(finding: Finding) -> str:
         f"{wording.ratio(finding.cost.throughput_lost_ratio)} of throughput" if of_steps else "",
     ]
     return (
-        f'<div class="pl"><span class="pl-badge" style="color:{colour}">{safe(finding.state)}</span>'
+        f'<div class="pl"><span class="pl-badge" style="color:{colour}">{safe(state)}</span>'
         f'<span class="pl-badge" style="color:{FAINT}">{safe(finding.severity)}</span>'
         f'<span class="muted">{safe(where)}</span>'
         f'<div class="pl-head">{safe(words.verdict(finding))}</div>'
@@ -133,7 +135,7 @@ def _history(episode: tuple[Finding, ...]) -> str:
     rows = [
         [
             (finding.revision, "n"),
-            (finding.state, ""),
+            (words.state_words(finding.kind, finding.state), ""),
             (f"{finding.last_step:,}" if finding.last_step >= 0 else "-", "n"),
             (words.label(finding), ""),
             (wording.ratio(finding.confidence), "n"),

@@ -47,7 +47,7 @@ def _draw(shown: Shown) -> None:
 
 
 def notice_of(snapshot: Snapshot) -> Notice | None:
-    """Why there is no forecast, or only old ones, and the command that mends it."""
+    """Why there is no forecast, or only old ones, and the command that fixes it."""
     now_s = snapshot.now_s
     if snapshot.connection.state != "connected":
         return None  # The frame says so.

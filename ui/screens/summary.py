@@ -62,7 +62,7 @@ def draw_tiles(job: JobView, numbers: Headline, now_s: float) -> None:
     where = job.places.get(numbers.worst_rank, "") if numbers.worst_rank is not None else ""
     p95 = f"95 % within {words.seconds(numbers.step_p95_s)}" if numbers.step_p95_s is not None else ""
     open_now = [episode[-1] for episode in job.episodes if episode[-1].state != "recovered"]
-    confirmed = sum(1 for finding in open_now if finding.state == "confirmed")
+    confirmed = sum(map(words.is_confirmed, open_now))
     ended, note = job.ended_s is not None, f"{confirmed} confirmed" if open_now else "no slow rank"
     lost_s = sum(episode[-1].cost.lost_s for episode in job.episodes)
     tiles = [

@@ -1,7 +1,7 @@
 """Collectives: the time the training thread stands in them, and what each one is.
 
 Standing still is seen at the public functions of ``torch.distributed`` and at ``Work.wait``. What was issued is told by
-the process group's own hook where PyTorch has one (2.15), which also hears the gradient reducer; elsewhere by the
+the process group's own hook where PyTorch has one (2.15), which also sees the gradient reducer; elsewhere by the
 arguments of those functions, and the reducer's exchange counts as one collective.
 """
 

@@ -1,6 +1,6 @@
 """Pipelines of ``torch.distributed.pipelining``: the passes of each micro-batch through this rank's stages.
 
-A schedule runs them in an order of its own, so each says which micro-batch it is of. A backward that is told in two
+A schedule runs them in an order of its own, so each says which micro-batch it is of. A backward that is reported in two
 parts, for the input and for the weights, calls autograd once for each group of parameters; it is one pass here. The
 time between passes, in which a rank waits for its neighbours, is told by the collectives.
 """

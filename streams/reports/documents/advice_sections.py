@@ -57,7 +57,7 @@ def _effect(effect: Effect) -> tuple[str, str, str, str]:
 
 
 def forecast_sections(scores: Sequence[ForecastScore]) -> list[Block]:
-    """How far off forecasts were, once what they foretold had come."""
+    """How far off forecasts were, once what they predicted had come."""
     if not scores:
         return []
     order = sorted(scores, key=lambda one: (-one.values, one.series))

@@ -1,4 +1,4 @@
-"""A document: what is said, before it is text, Markdown or HTML.
+"""A document: what is reported, before it is text, Markdown or HTML.
 
 Rule of this file: shapes alone. Text is as it was told: every writer makes it harmless in its own way. A picture's SVG
 is the only markup, made by ``pictures`` from numbers and escaped names.

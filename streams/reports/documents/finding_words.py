@@ -6,7 +6,7 @@ Rule of this file: pure words, also for kinds, causes and states that this versi
 from paceline.accused_units import many_of, unit_of
 from paceline.events import CAUSE_WORDS, Finding
 from paceline.ranges import ranges
-from paceline.words import many
+from paceline.words import is_confirmed, many, state_words
 
 from ..report import Episode, LostTime
 from .document import Table, without_empty
@@ -74,7 +74,7 @@ def findings_table(episodes: list[Episode], length_s: float) -> Table:
             (
                 kind_words(one.kind),
                 who(one),
-                one.state,
+                state_words(one.kind, one.state),
                 steps(one),
                 since,
                 seconds(one.cost.lost_s) if one.cost.lost_s else "",
@@ -83,7 +83,7 @@ def findings_table(episodes: list[Episode], length_s: float) -> Table:
             )
         )
     head = ("finding", "who", "state", "steps", "since", "lost", "device-hours", "summary")
-    open_ones = tuple(at for at, episode in enumerate(episodes[:MOST_ROWS]) if episode.finding.state == "confirmed")
+    open_ones = tuple(at for at, episode in enumerate(episodes[:MOST_ROWS]) if is_confirmed(episode.finding))
     return without_empty(Table(head, tuple(rows), right=(5, 6), slow=open_ones))
 
 
@@ -96,8 +96,8 @@ def lanes(episodes: list[Episode]) -> list[Lane]:
             f"{who(one.finding)}: {kind_words(one.finding.kind)}",
             one.from_s or 0.0,
             one.to_s or 0.0,
-            STATES.get(one.finding.state, SUSPECTED),
-            f"{one.finding.state}: {one.finding.summary}",
+            STATES.get(state_words(one.finding.kind, one.finding.state), SUSPECTED),
+            f"{state_words(one.finding.kind, one.finding.state)}: {one.finding.summary}",
         )
         for one in timed
         if one in kept

@@ -26,7 +26,7 @@ from paceline.kafka import clients
 from paceline.kafka.backlog import GroupLag, Held, group_lags, held
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
-from paceline.words import age
+from paceline.words import age, many
 from tests.archive.conftest import commit
 from tests.derived_events import described
 from tests.patience import PATIENCE_S
@@ -51,7 +51,7 @@ LETTER = DeadLetter(reason="no JSON", topic=OP, partition=3, offset=7, time_s=10
 def test_a_group_is_judged_by_who_reads_and_how_far(state: str, behind: int, expected: str):
     """Messages that wait for nobody fail; many that wait for somebody are a warning."""
     (found,) = keeping_up([GroupLag(topics.STREAMS_GROUP, state, {OP: behind, topics.HOST.name: 0})])
-    assert (found.status, f"{behind} messages behind" in found.says) == (expected, True)
+    assert (found.status, f"{many(behind, 'message')} behind" in found.says) == (expected, True)
     assert (found.fix is None) == (expected == "ok")
     assert ("op " in found.says) == bool(behind)
 
@@ -84,6 +84,14 @@ def test_a_worker_that_hangs_fails():
     assert (export.status, streams.status) == ("ok", "fail")
     assert "hangs or has not joined" in streams.says
     assert streams.fix
+
+
+def test_a_state_that_the_broker_does_not_report_is_said_as_such():
+    """The embedded broker lists groups without their states: that is no unknown lag."""
+    (found,) = keeping_up([GroupLag(topics.STREAMS_GROUP, "Unknown", {OP: 3})])
+    assert "(state not reported by this broker) is 3 messages behind" in found.says
+    (found,) = keeping_up([GroupLag(topics.STREAMS_GROUP, "Stable", {OP: 1})])
+    assert "(stable) is 1 message behind" in found.says
 
 
 def test_without_any_worker_ever_that_is_said():

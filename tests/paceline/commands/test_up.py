@@ -172,17 +172,17 @@ def test_a_service_that_ends_is_named_with_its_last_lines(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_services_die_with_a_command_that_is_killed(until: Callable[..., bool]) -> None:
+def test_services_die_with_a_command_that_is_killed(tmp_path: Path, until: Callable[..., bool]) -> None:
     """A kill -9 leaves none of them running."""
     code = (
-        "import os, sys\n"
-        "from paceline.commands.services import Services, logs\n"
-        "services = Services(logs())\n"
+        "import os, pathlib, sys\n"
+        "from paceline.commands.services import Services\n"
+        "services = Services(pathlib.Path(sys.argv[1]))\n"
         "service = services.start('collect', environ=os.environ)\n"
         "print(service.process.pid, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=False)
     service = Path(f"/proc/{int(done.stdout)}")
     until(lambda: not service.exists() or "State:\tZ" in _status(service))
 

@@ -56,6 +56,18 @@ def test_the_state_of_a_job(told: list[object], state: str) -> None:
     assert [row.state for row in picture(model_of(*told), NOW_S).jobs] == [state]
 
 
+def test_too_little_data_confirms_nothing() -> None:
+    """Neither in the table, nor in full, nor in the number of a job's findings; over, it is over."""
+    short = finding(kind="insufficient_data", ranks=[], cause="unknown")
+    shown = picture(model_of(described(), short), NOW_S)
+    assert shown.jobs[0].findings == 0
+    assert "no verdict  train  Not enough data: the whole job" in text(shown, None)
+    assert "confirmed" not in text(shown, None)
+    assert finding_lines(short)[1].startswith("no verdict, ")
+    assert finding_lines(finding(kind="insufficient_data", state="recovered"))[1].startswith("recovered, ")
+    assert "confirmed" in text(picture(usual(), NOW_S), None)
+
+
 def test_a_job_that_says_nothing_is_silent_and_one_from_the_future_is_not() -> None:
     assert picture(model_of(described()), 1031.0).jobs[0].state == "silent"
     assert picture(model_of(described()), 0.0).jobs[0].state == "running"
