@@ -167,7 +167,7 @@ def _aborted(case: Case) -> Verdict | None:
         return None
     rank, one = next(iter(odd.items()))
     # Python's own exit code for an exception, and that of a victim's abort, need words: they are not in these files.
-    if spoke and (rank in spoke or None in spoke or one.code in (1, -6) or not one.first):
+    if one.code in (1, -6) or (spoke and (rank in spoke or None in spoke or not one.first)):
         return None
     return Verdict(
         kind="died",
