@@ -85,6 +85,12 @@ class Exit(Said, frozen=True, kw_only=True):
     pid: int | None = None
     local_rank: int | None = None
     first: bool = False
+    #: The torchrun agent that saw it, as its log lines number it; "" where they do not.
+    agent: str = ""
+
+
+class Restarted(Said, frozen=True, kw_only=True):
+    """All ranks of this log were started again: what comes before is of an earlier attempt."""
 
 
 class Stopped(Said, frozen=True, kw_only=True):
@@ -188,7 +194,9 @@ class Placed(Said, frozen=True, kw_only=True):
 
 
 class Present(Said, frozen=True, kw_only=True):
-    """A rank wrote something: it exists."""
+    """A rank wrote something: it exists. Of some only the local rank is known."""
+
+    local_rank: int | None = None
 
 
 Statement = (
@@ -207,4 +215,5 @@ Statement = (
     | Placed
     | Present
     | PodKilled
+    | Restarted
 )

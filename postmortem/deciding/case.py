@@ -22,6 +22,7 @@ from ..evidence import (
     Place,
     Placed,
     PodKilled,
+    Present,
     Process,
     Progress,
     Source,
@@ -53,6 +54,7 @@ class Case:
         self.processes = self._of(Process)
         self.looks = self._of(Look)
         self.placed = self._of(Placed)
+        self.present = self._of(Present)
         self.pods_killed = self._of(PodKilled)
         self.failures = [self._owned(said) for said in self.failures]
         self.all = [said for said in self.all if not isinstance(said, Failure)] + self.failures

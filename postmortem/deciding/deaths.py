@@ -79,19 +79,34 @@ def _left_early(case: Case) -> Verdict | None:
 def _unlisted(case: Case) -> set[int]:
     """Ranks that the whole table of a node's agent leaves out: known ones, and holes among its local ranks."""
     tables: dict[str, dict[int, int]] = {}
+    files: dict[str, set[str]] = {}
     for one in case.exits:
         if one.local_rank is not None and one.rank is not None:
             tables.setdefault(one.node, {})[one.local_rank] = one.rank
+            files.setdefault(one.source.file, set()).add(one.node)
     listed = {rank for ranks in tables.values() for rank in ranks.values()}
     holes: set[int] = set()
-    for ranks in tables.values():
-        first = {rank - local for local, rank in ranks.items()}
-        if len(first) == 1:
-            base = first.pop()
-            holes.update(base + local for local in range(min(max(ranks), 1024)) if local not in ranks)
     spoke = {one.rank for one in case.failures if one.rank is not None}
-    known = case.ranks if len(tables) == 1 else set()
-    return (known | holes) - listed - spoke
+    whole = {one.node for one in case.exits if one.first and one.rank is not None}
+    for node, ranks in tables.items():
+        if node not in whole:  # Its end is missing, where the first exit is.
+            continue
+        first = {rank - local for local, rank in ranks.items()}
+        if len(first) != 1:
+            continue
+        base = first.pop()
+        holes.update(base + local for local in range(min(max(ranks), 1024)) if local not in ranks)
+        # Local ranks that wrote something behind the launcher's mark, in a log of this node alone.
+        alone = {file for file, nodes in files.items() if nodes == {node}} if len(tables) == 1 else set()
+        holes.update(
+            base + one.local_rank
+            for one in case.present
+            if one.local_rank is not None and one.local_rank < 1024 and one.source.file in alone
+        )
+        # A rank that failed and is not in the only table is of another node, as those below its first are.
+        if len(tables) == 1 and not spoke - listed:
+            holes.update(rank for rank in case.ranks if rank > base)
+    return holes - listed - spoke
 
 
 def _named(case: Case) -> Verdict | None:
@@ -147,10 +162,13 @@ def _aborted(case: Case) -> Verdict | None:
     odd = {
         rank: one for rank, one in case.exit_of.items() if one.code not in (0, -15) and not case.ended_by_launcher(one)
     }
-    spoke = any(one.role in ("victim", "waiter") for one in case.failures)
-    if spoke or len(odd) != 1 or len(case.exit_of) < 2:
+    spoke = {one.rank for one in case.failures if one.role in ("victim", "waiter")}
+    if len(odd) != 1 or len(case.exit_of) < 2:
         return None
     rank, one = next(iter(odd.items()))
+    # Python's own exit code for an exception, and that of a victim's abort, need words: they are not in these files.
+    if one.code in (1, -6) or (spoke and (rank in spoke or None in spoke or not one.first)):
+        return None
     return Verdict(
         kind="died",
         cause=f"rank {rank} ended with {_code(one)} while the others were shut down; no file says why",

@@ -7,8 +7,11 @@ error, so what is left accuses nobody.
 
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from ..evidence import Statement
 from . import deaths, exceptions, hardware, moving, naming, outside, pods, reports, silence, stacks, starting, waits
+from .attempts import last_attempt
 from .case import Case, grounds
 from .verdict import Verdict, several
 
@@ -30,13 +33,21 @@ _RULES: tuple[Callable[[Case], Verdict | None], ...] = (
 
 
 def decide(statements: Iterable[Statement]) -> Verdict | None:
-    """The verdict on what the files say; None where they say nothing of a failure."""
+    """The verdict on a job's last attempt, or on those before if it says nothing of a failure; None if none does."""
+    last, earlier = last_attempt(statements)
+    made = _decided(last)
+    before = _decided(earlier) if earlier and (made is None or made.kind == "insufficient_data") else None
+    if before is None:
+        return made
+    if made is None:
+        return msgspec.structs.replace(before, cause=f"{before.cause}; all ranks were then started again")
+    return msgspec.structs.replace(made, cause=f"{made.cause}; the attempt before ended so: {before.cause}")
+
+
+def _decided(statements: Iterable[Statement]) -> Verdict | None:
     case = Case(statements)
-    for rule in _RULES:
-        made = rule(case)
-        if made is not None:
-            return made
-    return _insufficient(case)
+    made = next((made for rule in _RULES if (made := rule(case)) is not None), None)
+    return made or _insufficient(case)
 
 
 def _insufficient(case: Case) -> Verdict | None:

@@ -36,6 +36,16 @@ _NEXT = {
     "stuck": "the stack of that rank with native frames: py-spy dump --native --pid PID",
 }
 
+_ABORT = -6
+#: What faulthandler calls the signals; any other fatal error ends by an abort.
+_CRASHES = {
+    "Segmentation fault": -11,
+    "Bus error": -7,
+    "Floating-point exception": -8,
+    "Floating point exception": -8,
+    "Illegal instruction": -4,
+}
+
 
 def verdict(case: Case) -> Verdict | None:
     """By own exceptions."""
@@ -57,7 +67,7 @@ def verdict(case: Case) -> Verdict | None:
         device = {rank for rank, one in own.items() if one.name != "exception"}
         if device and len(device) < len(own) and len({_normal(own[rank]) for rank in device}) == 1:
             return _died(case, own, device, "likely")
-        return _died(case, own, set(own), "unsure")
+        return _odd_one(case, own, by_text) or _died(case, own, set(own), "unsure")
     return _died(case, own, set(own), "certain")
 
 
@@ -110,6 +120,18 @@ def _everybody(case: Case, own: dict[int, Failure]) -> Verdict:
         next="look at that line",
         grounds=grounds(*list(own.values())[:4]),
     )
+
+
+def _odd_one(case: Case, own: dict[int, Failure], by_text: dict[str, list[int]]) -> Verdict | None:
+    """The one rank that raises something else than most, which raise the same: theirs may follow from it."""
+    usual = max(by_text.values(), key=len)
+    odd = set(own) - set(usual)
+    if len(odd) != 1 or len(usual) < 3:
+        return None
+    rank, other = min(odd), own[min(usual)]
+    made = _died(case, own, odd, "unsure")
+    cause = f"rank {rank}: {_what(own[rank])}; {several(usual)} raise another exception, all the same: {_what(other)}"
+    return msgspec.structs.replace(made, cause=cause)
 
 
 def _died(case: Case, own: dict[int, Failure], ranks: set[int], sure: Sure) -> Verdict:
@@ -188,9 +210,20 @@ def _only_exit(case: Case, own: list[Failure]) -> int | None:
 
     Among several exceptions, those of victims included, any may be that rank's.
     """
-    raised = [one for one in case.failures if one.rank is None and (one.frames or one.type)]
-    # What the device or the runtime reports ends a process by abort, where no Python catches it.
-    aborts = len(own) == 1 and own[0].name in ("cuda", "memory_device", "crash")
-    exited = {rank for rank, one in case.exit_of.items() if one.code > 0 or (aborts and one.code == -6)}
+    raised = [one for one in case.failures if one.rank is None and one.role != "teardown" and (one.frames or one.type)]
+    codes = {rank: one.code for rank, one in case.exit_of.items()}
+    signal = _signal(own[0]) if len(own) == 1 else None
+    if own[0].name == "crash":
+        exited = {rank for rank, code in codes.items() if code == signal}
+    else:
+        exited = {rank for rank, code in codes.items() if code > 0 or code == signal}
     unknown = len(own) == 1 and len(raised) <= 1 and own[0].of_local is None and own[0].of_pid is None
     return exited.pop() if unknown and len(exited) == 1 else None
+
+
+def _signal(own: Failure) -> int | None:
+    """The signal that ends a process after this failure; None where an exit code does."""
+    if own.name == "crash":
+        return _CRASHES.get(own.text.partition(":")[0].strip(), _ABORT)
+    # What the device or the runtime reports ends a process by abort, where no Python catches it.
+    return _ABORT if own.name in ("cuda", "memory_device") else None

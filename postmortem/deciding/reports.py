@@ -13,10 +13,12 @@ from .case import Case, grounds
 from .standing import standing
 from .verdict import Verdict, several
 
+#: The options of the tensors have parentheses of their own.
 _FINGERPRINT = re.compile(
-    r"Rank (\d{1,7}) is running collective: CollectiveFingerPrint\(([^()]{1,800})\).{0,40}?"
-    r"Rank (\d{1,7}) is running collective: CollectiveFingerPrint\(([^()]{1,800})\)"
+    r"Rank (\d{1,7}) is running collective: CollectiveFingerPrint\((.{1,1600}?)\), but "
+    r"Rank (\d{1,7}) is running collective: CollectiveFingerPrint\((.{1,1600}?)\)(?:\.|$)"
 )
+_CALL = re.compile(r"OpType=\w{1,60}(?:, TensorShape=\[[\d, ]{0,400}\])?(?:, TensorDtypes=\w{0,40})?")
 
 
 def verdict(case: Case) -> Verdict | None:
@@ -73,8 +75,7 @@ def _fingerprints(case: Case) -> Verdict | None:
     said = [one for one in case.failures if one.name == "fingerprint"]
     calls: dict[int, str] = {}
     for one in said:
-        found = _FINGERPRINT.search(one.source.quote) or _FINGERPRINT.search(one.text)
-        if found:
+        if found := _FINGERPRINT.search(one.text):
             calls.setdefault(int(found[1]), found[2])
             calls.setdefault(int(found[3]), found[4])
     if not said or len(set(calls.values())) < 2:
@@ -87,10 +88,10 @@ def _fingerprints(case: Case) -> Verdict | None:
     number = re.search(r"SequenceNumber=(\d{1,18})", usual)
     return Verdict(
         kind="collective_mismatch",
-        cause=f"{several(odd)} called {calls[min(odd)]} where the others called {usual}"
+        cause=f"{several(odd)} called {_call(calls[min(odd)])} where the others called {_call(usual)}"
         if odd
         else "ranks called different collectives: "
-        + "; ".join(f"rank {rank} {call}" for rank, call in sorted(calls.items())[:4]),
+        + "; ".join(f"rank {rank} {_call(call)}" for rank, call in sorted(calls.items())[:4]),
         ranks=tuple(sorted(odd)),
         victims=tuple(sorted(set(calls) - odd)),
         seq=int(number[1]) if number else None,
@@ -100,6 +101,12 @@ def _fingerprints(case: Case) -> Verdict | None:
         next="look at what leads that rank to this line" if odd else "compare the lines of both",
         grounds=grounds(*said[:4]),
     )
+
+
+def _call(text: str) -> str:
+    """What a fingerprint says of the call; all of it where that is not what differs."""
+    found = _CALL.search(text)
+    return found[0].replace("OpType=", "") if found else text[:200]
 
 
 def _line(case: Case, said: list[Failure], ranks: set[int]) -> str | None:

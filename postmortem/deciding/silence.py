@@ -12,6 +12,7 @@ from .case import Case, grounds
 from .collectives import odd_ones
 from .mismatch import differing
 from .standing import standing
+from .unseen import unseen
 from .verdict import Sure, Verdict, several
 
 _DEFAULT = ("", "0", "default_pg", "undefined")
@@ -60,6 +61,8 @@ def _of_group(case: Case, group: str, said_by: list[Timeout]) -> Verdict | None:
         late = behind
     if not late or len(late) > 2 or len(late) * 2 > len(members):
         return _too_few(first, group, seq)
+    if why := unseen(case, late, said_by):
+        return _too_few(first, group, seq, why)
     return _late(case, late, dict(first), group, seq, behind)
 
 
@@ -159,14 +162,14 @@ def _others_line(case: Case, ranks: set[int]) -> str | None:
     return case.line(places.most_common(1)[0][0]) if places else None
 
 
-def _too_few(first: dict[int, Timeout], group: str, seq: int) -> Verdict:
+def _too_few(first: dict[int, Timeout], group: str, seq: int, why: str = "") -> Verdict:
     some = next(iter(first.values()))
     number = f" {seq}" if seq >= 0 else ""
     return Verdict(
         kind="hang",
         cause=(
             f"{several(set(first))} waited in {some.operation.lower().strip('_') or 'a collective'}{number} of group "
-            f"{group or 'default_pg'} until it timed out; these files do not say who did not come"
+            f"{group or 'default_pg'} until it timed out; {why or 'these files do not say who did not come'}"
         ),
         victims=tuple(sorted(first)),
         group=group or "default_pg",
@@ -185,9 +188,20 @@ def _of_gloo(case: Case, waited: list[Failure]) -> Verdict | None:
     silent = case.ranks - set(said_by) - victims
     if not silent or len(silent) > 2 or len(silent) >= len(said_by) + len(victims):
         return None
+    operation = next((one.frames and _operation(one) for one in waited), "") or "collective"
+    if why := unseen(case, silent, waited):
+        return Verdict(
+            kind="hang",
+            cause=f"{several(set(said_by))} waited in {operation} until it timed out; {why}",
+            victims=tuple(sorted(set(said_by) | victims)),
+            operation=operation,
+            others_line=_others_line(case, set(said_by)),
+            sure="unsure",
+            next="the logs of all ranks: torchrun --tee 3, without --local-ranks-filter",
+            grounds=grounds(*waited[:3]),
+        )
     found = standing(case, min(silent))
     ended = [case.exit_of[rank] for rank in sorted(silent) if rank in case.exit_of]
-    operation = next((one.frames and _operation(one) for one in waited), "") or "collective"
     cause = f"{found.doing or f'{several(silent)} reported nothing'} when the others' {operation} timed out" + (
         "; the launcher then ended it (SIGTERM)" if any(one.code == -15 for one in ended) else ""
     )

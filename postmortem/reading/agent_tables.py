@@ -1,7 +1,7 @@
 """The table that torchrun's agent prints of the ranks of its node, row by row.
 
 Rule of this file: pure. The agent lists who failed, and as root cause the first exit that it saw: an exit, not a cause.
-A rank that ended with 0 is not in it.
+A rank that ended with 0 is not in it. A table among whose lines are those of another is left out from there on.
 """
 
 import re
@@ -33,6 +33,11 @@ class AgentTable:
         if text.startswith("====") and self._root:
             self.open = False
         elif found := _FIELD.match(text):
+            if (
+                self._fields.get(found[1], found[2].strip()) != found[2].strip()
+            ):  # Two agents' tables, line by line: whose the next is nothing says.
+                self.open = False
+                return
             self._fields[found[1]] = found[2].strip()
             if found[1] == "exitcode":
                 yield from self._row(source)

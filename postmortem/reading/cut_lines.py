@@ -22,10 +22,13 @@ _RUNTIME = re.compile(rb"(\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:?\d\d) )(std
 #: How a line of its own begins: with who speaks, a time, or the next row of a traceback or a box.
 _BEGINS = re.compile(
     rb"\[?(?:rank|default|trainer|worker)\d|\[\d{1,9},\d|\[(?:pod/|PG |Rank )|\([\w.:<>,()=\[\] -]{0,120}?pid=\d"
-    rb"|\[?\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:|[EWIF]\d{4} \d\d:| {0,6}\d{1,7}: "
+    rb"|\[?\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:|\[?[EWIF]\d{4} \d\d:| {0,6}\d{1,7}: "
+    rb"|\[[EWIF] \w|\[default\] |srun: |slurmstepd: |terminate called|Sending process "
     rb"|Traceback| {2}|\t|----|====|[A-Za-z_][\w.]{0,80}(?:Error|Exception|Interrupt|Exit): "
     rb"|[\w.-]{1,255}:\d{1,10}:\d{1,10} "
 )
+#: So many first bytes are the same in lines of one kind.
+_ALIKE = 6
 #: A part of a line in Docker's records.
 _PART = 16_000
 #: How many parts lines may have in which a part is known by its missing end alone.
@@ -134,7 +137,7 @@ class _Width:
         """A line of the file: what is whole by it."""
         bare = line.rstrip(b"\r\n")
         whole = b""
-        if self._parts and (_BEGINS.match(bare) or len(self._parts) * self._width > MOST_LINE):
+        if self._parts and (_begins(bare, self._parts[0]) or len(self._parts) * self._width > MOST_LINE):
             whole = self.end()
         self._parts.append(bare)
         return whole if _ends_at(bare, self._width) else whole + self.end()
@@ -200,10 +203,15 @@ def _width(head: bytes) -> int:
     width = max((len(line.decode("utf-8", "replace")) for line in lines), default=0)
     if not _NARROWEST <= width <= _WIDEST:
         return 0
-    after = [one for line, one in pairwise(lines) if _ends_at(line, width)]
-    goes_on = sum(bool(one) and not _BEGINS.match(one) for one in after)
+    after = [(line, one) for line, one in pairwise(lines) if _ends_at(line, width)]
+    goes_on = sum(bool(one) and not _begins(one, line) for line, one in after)
     least = 1 if width in _USUAL else 3
     return width if goes_on >= least and goes_on * 2 > len(after) else 0
+
+
+def _begins(line: bytes, before: bytes) -> bool:
+    """Whether a line is one of its own: by its start, or because the one ``before`` starts alike."""
+    return _BEGINS.match(line) is not None or (len(line) > _ALIKE and line[:_ALIKE] == before[:_ALIKE])
 
 
 def _ends_at(line: bytes, width: int) -> bool:

@@ -19,7 +19,7 @@ from paceline import flight_recorder
 from paceline.unpacking import unpacked
 from paceline.utf8 import as_utf8
 
-from ..evidence import Statement
+from ..evidence import Stack, Statement
 from . import json_files, kubectl_yaml, log_events, pods, recorder_file, stack_file
 from .cut_lines import Joined
 from .file_names import rank_in_name
@@ -134,7 +134,7 @@ def _read(raw: IO[bytes], plain: str, turn: int) -> list[Statement] | None:
             return said
     if stack_file.looks_like(head):
         text = (head + stream.read(64 << 20)).decode("utf-8", "replace")
-        return stack_file.statements(text, plain, rank_in_name(plain))
+        return [*stack_file.statements(text, plain, rank_in_name(plain))]
     if pods.looks_like(head):
         return pods.of_text((head + stream.read(64 << 20)).decode("utf-8", "replace"), plain)
     if kubectl_yaml.looks_like(head):
@@ -142,7 +142,16 @@ def _read(raw: IO[bytes], plain: str, turn: int) -> list[Statement] | None:
         return [said for one in kubectl_yaml.documents(text) for said in pods.of_json(one, plain) or ()]
     if plain.lower().endswith((".yaml", ".yml")):
         return None
-    return LogFile(plain).read(Joined(_Whole(head, stream), head))
+    return _log(head, stream, plain)
+
+
+def _log(head: bytes, stream: IO[bytes], plain: str) -> list[Statement]:
+    """A log, with the stacks in it: all of it may be one, or a rank was asked for its own, or crashed."""
+    stacks: list[Stack] = []
+    if stack_file.holds(head):
+        head += stream.read(64 << 20)
+        stacks = stack_file.statements(head.decode("utf-8", "replace"), plain, rank_in_name(plain))
+    return [*stacks, *LogFile(plain).read(Joined(_Whole(head, stream), head[:_HEAD]))]
 
 
 class _Whole:

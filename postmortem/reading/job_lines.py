@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..evidence import Exit, Failure, Outside, Progress, Role, Source, Statement, Stopped, Timeout
+from ..evidence import Exit, Failure, Outside, Progress, Restarted, Role, Source, Statement, Stopped, Timeout
 from .prefixes import Line
 
 _WORK = (
@@ -153,7 +153,7 @@ ROWS: tuple[Row, ...] = (
         "fingerprint",
         "waiter",
         "Detected mismatch between collectives on ranks",
-        r"Detected mismatch between collectives on ranks",
+        r"Detected mismatch between collectives on ranks(?P<text>.{0,3600})",
     ),
     _row(
         "not_joined",
@@ -237,6 +237,9 @@ ROWS: tuple[Row, ...] = (
 _STOPPED = re.compile(r"Sending process (\d{1,10}) closing signal (SIG[A-Z]{2,6})")
 _FORCED = re.compile(r"Unable to shutdown process (\d{1,10}) via .{0,100}(SIGKILL)")
 _FAILED = re.compile(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,5}) \(pid: (\d{1,10})\)")
+#: The number of the agent's process, in its own lines since PyTorch 2.4.
+_NUMBERED = re.compile(r"[EWI]\d{4} [\d:.]{8,20} (\d{1,10}) torch/distributed/elastic/")
+_AGAIN = re.compile(r"; {1,4}will restart worker group")
 _SRUN = re.compile(
     r"srun: error: ([A-Za-z0-9.-]{1,255}): tasks? ([\d,-]{1,400}): "
     r"(Exited with exit code (\d{1,4})|Killed|Segmentation fault|Aborted|Terminated|Bus error|Out Of Memory)"
@@ -247,7 +250,7 @@ _SLURM = re.compile(
     r"(?: DUE TO (TIME LIMIT|PREEMPTION|NODE FAILURE))?"
 )
 _AGENT = re.compile(r"Received (?:Signals\.)?(SIG\w{2,6}|\d{1,2}) death signal|got signal: (\d{1,2})")
-_OOM_EVENT = re.compile(r"Detected (\d{1,6}) oom[-_ ]kill events? in (?:StepId=)?(\S{1,60})")
+_OOM_EVENT = re.compile(r"Detected (\d{1,6}) oom[-_ ]kill event(?:s|\(s\))? in (?:StepId=|step )?(\S{1,60})")
 _SIGNALS = {"SIGKILL": -9, "SIGTERM": -15, "SIGSEGV": -11, "SIGABRT": -6, "SIGBUS": -7, "SIGILL": -4, "SIGINT": -2}
 _SRUN_SIGNALS = {
     "Killed": -9,
@@ -352,8 +355,16 @@ def _of_launcher(text: str, node: str, source: Source) -> Iterator[Statement]:
         yield Stopped(node=node, source=source, pid=int(found[1]), signal=found[2])
     elif found := _FAILED.search(text):
         yield Exit(
-            node=node, source=source, code=int(found[1]), local_rank=int(found[2]), pid=int(found[3]), first=True
+            node=node,
+            source=source,
+            code=int(found[1]),
+            local_rank=int(found[2]),
+            pid=int(found[3]),
+            first=True,
+            agent=agent[1] if (agent := _NUMBERED.match(text)) else "",
         )
+    elif _AGAIN.search(text):
+        yield Restarted(node=node, source=source)
     elif found := _SRUN.search(text):
         code = int(found[4]) if found[4] else _SRUN_SIGNALS[found[3]]
         for task in _tasks(found[2]):

@@ -18,6 +18,11 @@ _ROWS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
             r"(?P<text>Memory cgroup out of memory|Out of memory)[:,]? .{0,20}?Killed process (?P<pid>\d{1,10})"
         ),
     ),
+    (  # Before Linux 4.19 the reason and what was done were lines of their own.
+        "oom",
+        "Kill process",
+        re.compile(r"(?P<text>Memory cgroup out of memory|Out of memory): Kill process (?P<pid>\d{1,10}) "),
+    ),
     (
         "xid",
         "NVRM: Xid",

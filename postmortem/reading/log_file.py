@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from ..evidence import Failure, Placed, Present, Source, Statement
+from ..evidence import Exit, Failure, Outside, Placed, Present, Restarted, Source, Statement, Timeout
 from . import job_lines, kernel_lines, mpi_boxes, ray_lines, started
 from .agent_tables import AgentTable
 from .crash import Crash
@@ -57,6 +57,7 @@ WORDS = tuple(
                 "Root Cause (first",
                 "Failures:",
                 "Fatal Python error: ",
+                "will restart worker group",
             ),
         }
         - {"out of memory", "gloo"}
@@ -71,6 +72,10 @@ _BLOCKS: tuple[tuple[Callable[[], "Block"], tuple[str, ...]], ...] = (
     (ray_lines.LostActor, ("died unexpectedly before finishing",)),
     (Crash, ("Fatal Python error: ",)),
 )
+
+
+#: What ends an attempt.
+_ENDS = (Exit, Failure, Outside, Timeout)
 
 
 class Block(Protocol):
@@ -108,8 +113,12 @@ class LogFile:
         self._processes: dict[tuple[str, int], set[int]] = {}
         self._unknown: list[tuple[str, int]] = []
         self._seen: dict[int, str] = {}
+        self._locals: set[int] = set()
         #: By voice, the ranks that its launcher has started last.
         self._listed: dict[str, tuple[int, ...]] = {}
+        #: The ranks that have introduced themselves in this attempt, and whether something has failed in it.
+        self._begun: set[int] = set()
+        self._failed = False
         self._spoke: tuple[int | None, int] = None, 0
         self.left_out = 0
 
@@ -156,6 +165,8 @@ class LogFile:
         for text in texts(raw):
             line = unwrapped(text)
             rank = line.rank if line.rank is not None else self._rank
+            if line.local_rank is not None:
+                self._locals.add(line.local_rank)
             if line.rank is not None:
                 self._voices.setdefault(_launchers(line.voice), set()).add(line.rank)
                 if line.pid is not None:
@@ -188,10 +199,23 @@ class LogFile:
     def _start(self, line: Line) -> None:
         if not any(word in line.text for word in started.WORDS):
             return
+        source = Source("log", self._name, self._number, line.text[:400])
         if (rank := started.own(line.text)) is not None:
             self._seen.setdefault(rank, line.node or self._node)
+            self._begin(rank, source)
+        elif (child := started.child(line.text)) is not None:
+            # On a log's only node with rank 0 the number is the rank.
+            rank = child.number if child.number and {0, child.number} <= self._begun else None
+            self._keep((Exit(rank=rank, source=source, code=child.code, pid=child.pid, first=True),), line.voice)
         elif (ranks := started.listed(line.text)) and len(self._listed) < _MOST_STATEMENTS:
             self._listed[line.voice] = ranks
+
+    def _begin(self, rank: int, source: Source) -> None:
+        """A rank introduces itself: once more behind a failure, all ranks were started again."""
+        if rank in self._begun and (self._failed or self._tracebacks.reading):
+            self._keep((Restarted(source=msgspec.structs.replace(source, line=source.line - 1)),), "")
+            self._begun, self._failed = set(), False
+        self._begun.add(rank)
 
     def _speaker(self, line: Line, rank: int | None) -> int | None:
         """Whose a line is: NCCL's words on an error go on, without a prefix, below the line of their rank."""
@@ -212,6 +236,7 @@ class LogFile:
             if len(self._said) >= _MOST_STATEMENTS:
                 self.left_out += 1
                 return
+            self._failed = self._failed or isinstance(said, _ENDS)
             if isinstance(said, Failure) and said.rank is None and said.of_pid is None:
                 self._unknown.append((voice, len(self._said)))
             self._said.append(said)
@@ -238,6 +263,7 @@ class LogFile:
         return [
             *self._said,
             *(Present(rank=rank, node=seen[rank], source=present) for rank in sorted(seen)),
+            *(Present(local_rank=local, source=present) for local in sorted(self._locals)),
             *(
                 Placed(rank=next(iter(ranks)), node=node, pid=pid, source=present)
                 for (node, pid), ranks in self._processes.items()

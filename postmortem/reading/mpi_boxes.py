@@ -9,7 +9,13 @@ from collections.abc import Iterator
 
 from ..evidence import Exit, Source
 
-WORDS = ("noticed that process", "detected that one or more processes exited")
+WORDS = (
+    "noticed that process",
+    "detected that one or more processes exited",
+    "MPI_ABORT was invoked on rank",
+    "application called MPI_Abort(MPI_COMM_WORLD",
+    "BAD TERMINATION OF ONE OF",
+)
 _MOST_LINES = 12
 _SIGNALLED = re.compile(
     r"noticed that process rank (\d{1,7}) with PID (\d{1,10}) on node ([A-Za-z0-9.-]{1,255}) "
@@ -20,6 +26,14 @@ _EXITED = re.compile(
     r"The first process to do so was: Process name: \[(?:\[\d{1,9},1\]|[A-Za-z0-9._-]{1,255}@1),(\d{1,7})\] "
     r"Exit code: (\d{1,4})\b"
 )
+#: The rank itself called it, of the world that mpirun started.
+_ABORTED = re.compile(
+    r"MPI_ABORT was invoked on rank (\d{1,7}) in communicator MPI_COMM_WORLD "
+    r"(?:with errorcode|Proc: \[(?:\[\d{1,9},1\]|[A-Za-z0-9._-]{1,255}@1),\d{1,7}\] Errorcode:) (-?\d{1,9})\b"
+)
+_MPICH = re.compile(r"application called MPI_Abort\(MPI_COMM_WORLD, (-?\d{1,9})\) - process (\d{1,7})\b")
+#: Intel's; MPICH's own does not say the rank.
+_INTEL = re.compile(r"RANK (\d{1,7}) PID (\d{1,10}) RUNNING AT ([A-Za-z0-9.-]{1,255}) = KILLED BY SIGNAL: (\d{1,2})\b")
 
 
 class MpiBox:
@@ -47,4 +61,11 @@ class MpiBox:
             code = int(found[2])
             code = 128 - code if 128 < code < 160 else code
             yield Exit(rank=int(found[1]), source=source, code=code, first=True)
+        elif found := _ABORTED.search(said):
+            yield Exit(rank=int(found[1]), source=source, code=int(found[2]) % 256 or 1, first=True)
+        elif found := _MPICH.search(said):
+            yield Exit(rank=int(found[2]), source=source, code=int(found[1]) % 256 or 1, first=True)
+        elif found := _INTEL.search(said):
+            code = -int(found[4])
+            yield Exit(rank=int(found[1]), node=found[3], source=source, code=code, pid=int(found[2]), first=True)
         self.open = not found and len(self._parts) < _MOST_LINES

@@ -6,15 +6,12 @@ faulthandler's threads, for it writes the main thread last.
 
 import re
 
-import msgspec
-
-from ..evidence import Failure, Place, Source, Stack, Statement
-from .crash import Crash
+from ..evidence import Place, Source, Stack
+from . import crash
 
 _PROCESS = re.compile(r"Process (\d{1,10}): (.{0,4000})$")
 _THREAD = re.compile(r"Thread (?:0x)?([0-9a-fA-F]{1,18})(?: \((\w+(?:\+\w+)?)\))?(?:: \"(.{0,200})\")?")
 _FRAME = re.compile(r"\s{2,8}(\S.{0,300}?) \(([^()\s]{1,1000}):(\d{1,9})\)$")
-_FAULT = re.compile(r'\s{2}File "([^"]{1,1000})", line (\d{1,9}) in (.{1,200})$')
 _FAULT_THREAD = re.compile(
     r"(?:Current thread|Thread) 0x[0-9a-fA-F]{1,18} (?:\[.{0,60}\] )?\(most recent call first\):"
 )
@@ -22,25 +19,27 @@ _WORKER = re.compile(r"worker[._-]?(\d{1,10})")
 _MOST_LINES = 200_000
 
 
+_DUMPED = re.compile(
+    rb"(?:^|\n)(?:Current thread|Thread) 0x[0-9a-fA-F]{1,18} (?:\[[^\]]{0,60}\] )?\(most recent call first\):"
+)
+
+
 def looks_like(head: bytes) -> bool:
-    """Whether a file's first bytes are those of a dump of stacks."""
-    return bool(
-        re.match(rb"\s*Process \d{1,10}: .{0,4000}\r?\nPython v", head)
-        or re.search(
-            rb"(?:^|\n)(?:Current thread|Thread) 0x[0-9a-fA-F]{1,18} (?:\[[^\]]{0,60}\] )?\(most recent call first\):",
-            head,
-        )
-    )
+    """Whether a file's first bytes are those of a dump of py-spy's."""
+    return re.match(rb"\s*Process \d{1,10}: .{0,4000}\r?\nPython v", head) is not None
 
 
-def statements(text: str, name: str, rank: int | None) -> list[Statement]:
+def holds(data: bytes) -> bool:
+    """Whether faulthandler's stacks are in it, alone or among lines of a log."""
+    return _DUMPED.search(data) is not None
+
+
+def statements(text: str, name: str, rank: int | None) -> list[Stack]:
     """The stacks in a file."""
     in_name = _WORKER.search(name.rpartition("/")[2])
     worker, pid, command = in_name is not None, int(in_name[1]) if in_name else None, ""
     stacks: list[tuple[int | None, bool, str, list[Place]]] = []
-    crash, crashes = Crash(), list[Failure]()
-    for number, line in enumerate(text.splitlines()[:_MOST_LINES], 1):
-        crashes += crash.line(line, Source("log", name, number, line[:400]))
+    for line in text.splitlines()[:_MOST_LINES]:
         if found := _PROCESS.match(line):
             pid, command = int(found[1]), found[2]
         elif _FAULT_THREAD.match(line):
@@ -49,21 +48,19 @@ def statements(text: str, name: str, rank: int | None) -> list[Statement]:
             stacks.append((pid, found[3] == "MainThread", command, []))
         elif stacks and (place := _frame(line)) is not None:
             stacks[-1][3].append(place)
-    return [*_made(stacks, name, rank, worker), *(msgspec.structs.replace(one, rank=rank) for one in crashes)]
+    return _made(stacks, name, rank, worker)
 
 
 def _frame(line: str) -> Place | None:
     if found := _FRAME.match(line):
         return Place(found[2], int(found[3]), found[1].rpartition(".")[2])
-    if found := _FAULT.match(line):
-        return Place(found[1], int(found[2]), found[3].rpartition(".")[2])
-    return None
+    return crash.frame(line)
 
 
 def _made(
     stacks: list[tuple[int | None, bool, str, list[Place]]], name: str, rank: int | None, worker: bool
-) -> list[Statement]:
-    made: list[Statement] = []
+) -> list[Stack]:
+    made: list[Stack] = []
     named = any(main for _, main, _, _ in stacks)
     for index, (pid, main, command, frames) in enumerate(stacks):
         if not frames:

@@ -6,13 +6,34 @@ that each rank writes itself.
 
 import ast
 import re
+from typing import NamedTuple
 
-WORDS = ("WORLD INFO DICT: {", "global_ranks=[", "GLOBAL_RANK: ", "Process rank: ")
+WORDS = ("WORLD INFO DICT: {", "global_ranks=[", "GLOBAL_RANK: ", "Process rank: ", "Child process with PID ")
 #: Ranks of one node at most.
 _MOST = 1024
 _WORLD = re.compile(r"WORLD INFO DICT: \{(['\"])[^'\"]{1,255}\1: (\[[\d, ]{1,8000}\])\}\s*$")
 _AGENTS = re.compile(r"^\s*global_ranks=(\[[\d, ]{1,8000}\])\s*$")
 _OWN = re.compile(r"(?:GLOBAL_RANK: (\d{1,7}), MEMBER: \d{1,7}/\d{1,7}|Process rank: (\d{1,7}), device: )")
+#: Lightning's rank 0, of the first of the processes that it started to fail: its number counts those of the node.
+_CHILD = re.compile(r"\[rank: (\d{1,7})\] Child process with PID (\d{1,10}) terminated with code (-?\d{1,4})\.")
+
+
+class Child(NamedTuple):
+    """A process that Lightning started and saw fail: the how manieth, its pid and its exit code."""
+
+    number: int
+    pid: int
+    code: int
+
+
+def child(text: str) -> Child | None:
+    """The process of which ``text`` says that it failed.
+
+    >>> child("[rank: 3] Child process with PID 41 terminated with code -9. Forcefully terminating all other processes")
+    Child(number=3, pid=41, code=-9)
+    """
+    found = _CHILD.search(text)
+    return Child(int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
 def listed(text: str) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ..evidence import Failure, Place, Role, Source
+from ..places import innermost
 from . import ray_lines
 from .job_lines import classified, failure
 
@@ -140,6 +141,8 @@ class Tracebacks:
 
     def _begin(self, voice: str, rank: int | None, node: str, source: Source) -> Iterator[Voiced]:
         current = self._open.get(voice)
+        if current is not None and current.reading and not current.frames and current.ended:
+            return  # It has just begun: the log has each line twice.
         if current is not None and current.ended and not current.chained:
             yield from self._close(voice)
             current = None
@@ -201,5 +204,8 @@ def _telling(one: _Open) -> Iterator[Failure]:
         return
     known = [failed for failed in one.ended if failed.name != "exception"]
     failed = known[0] if known else one.ended[-1]
+    if innermost(failed.frames) is None:  # As where a library raises it inside its own ``with``.
+        frames = next((other.frames for other in one.ended if innermost(other.frames) is not None), failed.frames)
+        failed = msgspec.structs.replace(failed, frames=frames)
     for rank in one.ranks or (one.rank,):
         yield msgspec.structs.replace(failed, rank=rank, of_pid=one.pid)

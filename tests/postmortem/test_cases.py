@@ -1,4 +1,4 @@
-"""Fifteen jobs that hung or died, each through the whole path: the verdict is the one that lies beside the files."""
+"""Twenty jobs that hung or died, each through the whole path: the verdict is the one that lies beside the files."""
 
 import json
 import random
@@ -36,6 +36,11 @@ MEANT = {
     "13": (("rank 3: json.decoder.JSONDecodeError", "/app/shards.py:18 read"), ("rank 0", "rank 2", "NCCL")),
     "14": (("rank 3", "913"), ("rank 0 ", "dump")),
     "15": (("rank 3 is in broadcast", "all_reduce number 9"), ("rank 0",)),
+    "16": (("rank 1 called ALLREDUCE, TensorShape=[501]", "TensorShape=[500]"), ("rank 3", "layout")),
+    "17": (("rank 1", "Aborted"), ("rank 0", "rank 2", "whose")),
+    "18": (("rank 3", "exit code 0", "left early"), ("rank 0",)),
+    "19": (("rank 3", "Segmentation fault"), ("rank 0", "whose")),
+    "20": (("rank 0", "disk is full", "Errno 28"), ("rank 1", "inline_container")),
 }
 #: What the advice is about, where the case leaves some; the word is in it whatever its sentence.
 NEXT = {"02": "stack of rank 5", "04": "memory", "07": "no hang", "08": "same order", "09": "node-3", "10": "node-1"}
@@ -85,6 +90,11 @@ TITLES = {
     "13": "Died: rank 3, /app/shards.py:18 read",
     "14": "Hang: rank 3",
     "15": "Different collectives: rank 3",
+    "16": "Different collectives: rank 1, /app/job.py:46 reduce",
+    "17": "Died: rank 1, /app/job.py:31 work",
+    "18": "Died: rank 3",
+    "19": "Died: rank 3, /app/job.py:21 work",
+    "20": "Died: rank 0, /app/job.py:43 save",
 }
 
 

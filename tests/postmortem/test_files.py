@@ -74,7 +74,9 @@ def test_a_silent_rank_among_4096_is_known_from_its_lines_before(tmp_path):
         "caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
         "Timeout(ms)=600000) ran for 600001 milliseconds before timing out.\n"
     )
-    (tmp_path / "job.log").write_text(steps + "".join(waited.format(rank) for rank in range(4096) if rank != 4090))
+    (tmp_path / "job.log").write_text(
+        steps + "".join(waited.format(rank) for rank in range(4096) if rank != 4090) + "terminate called\n"
+    )
     found = decide(read([str(tmp_path)], 1 << 30).statements)
     assert (found.kind, found.ranks) == ("hang", (4090,))
 

@@ -141,7 +141,7 @@ def test_a_failure_before_the_time_limit_is_still_the_cause(tmp_path):
 
 
 def test_a_rank_without_a_timeout_is_late_whoever_speaks_first(tmp_path):
-    log = "[rank3]: step 12\n" + "".join(timed_out(rank) for rank in (2, 0, 1))
+    log = "[rank3]: step 12\n" + "".join(timed_out(rank) for rank in (2, 0, 1)) + "terminate called\n"
     found = verdict(tmp_path, **{"job.log": log})
     assert (found.kind, found.ranks, found.victims, found.seq) == ("hang", (3,), (0, 1, 2), 7)
 
@@ -283,6 +283,7 @@ def test_a_circle_of_names_accuses_nobody(tmp_path):
 @pytest.mark.long
 def test_ranks_4095_of_4096_that_wait_name_the_last(tmp_path):
     log = "[rank1777]: step 1\n" + "".join(timed_out(rank) for rank in range(4096) if rank != 1777)
+    log += "terminate called\n"
     assert verdict(tmp_path, **{"job.log": log}).ranks == (1777,)
 
 

@@ -57,7 +57,7 @@ def verdict(folder, text):
 )
 def test_a_rank_that_never_says_anything_is_the_late_one(tmp_path, begun):
     """The others report that a collective timed out; which ranks there are, only the start says."""
-    found = verdict(tmp_path, begun + timeouts(0, 1, 3))
+    found = verdict(tmp_path, begun + timeouts(0, 1, 3) + "terminate called\n")
     assert (found.kind, found.ranks, found.sure) == ("hang", (2,), "likely")
 
 
@@ -68,7 +68,7 @@ def test_a_rank_that_never_says_anything_is_the_late_one(tmp_path, begun):
 )
 def test_where_the_ranks_are_not_known_none_is_named(tmp_path, begun):
     """As where the log of another node is not here."""
-    found = verdict(tmp_path, begun + timeouts(0, 1, 3))
+    found = verdict(tmp_path, begun + timeouts(0, 1, 3) + "terminate called\n")
     assert (found.kind, found.ranks, found.sure) == ("hang", (), "unsure")
 
 
