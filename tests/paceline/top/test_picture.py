@@ -9,7 +9,7 @@ from paceline.top import plain
 from paceline.top.model import Model
 from paceline.top.picture import MOST_ROWS, Picture, picture
 from paceline.top.tables import GAP, cut, finding_lines, fit, suggestion_lines, tables, wide
-from tests.derived_events import HOSTILE, described, finding, job_window, rank_window, suggestion
+from tests.derived_events import HOSTILE, described, finding, job_window, rank_window, suggestion, two_runs
 
 NOW_S = 1015.0
 
@@ -54,6 +54,21 @@ def test_a_job_in_a_line() -> None:
 )
 def test_the_state_of_a_job(told: list[object], state: str) -> None:
     assert [row.state for row in picture(model_of(*told), NOW_S).jobs] == [state]
+
+
+def test_a_name_that_two_runs_have_says_so() -> None:
+    """Beside what the run that is judged does; and one that has ended does not end the other."""
+    told = [described(), job_window(start_s=1000.0), two_runs()]
+    (row,) = picture(model_of(*told), NOW_S).jobs
+    assert (row.state, row.twice) == ("running", True)
+    assert "train (two runs)" in text(picture(model_of(*told), NOW_S), None)
+    assert picture(model_of(*told, finding()), NOW_S).jobs[0].state == "slow"
+    told += [described(started_s=950.0, ended_s=970.0)]
+    assert picture(model_of(*told), NOW_S).jobs[0].state == "running"
+    told += [described(ended_s=1012.0)]
+    (row,) = picture(model_of(*told), NOW_S).jobs
+    assert (row.state, row.twice) == ("ended", False)
+    assert not picture(model_of(*told[:2], two_runs(state="recovered", revision=2)), NOW_S).jobs[0].twice
 
 
 def test_a_job_that_says_nothing_is_silent_and_one_from_the_future_is_not() -> None:
