@@ -11,9 +11,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline import nsight_tables
 from paceline.events import LATEST_S, OP_INDEX
 
-from . import nsight_tables
 from .aliases import COLUMNS, find_columns, op_of
 from .exposed_communication import phases
 from .notes import Notes, SourceError

@@ -3,6 +3,7 @@
 Rule of this file: pure and bounded. Each node's sidecar speaks for its own ranks, in any order and more than once; a
 job has ended when all nodes that ever spoke have left, and how is told by an exit status that is not 0, if any. Who
 died without a word, and whose ranks another has started since (a pod that was killed, and the next one), has left.
+Two runs may have one name by mistake: what is measured well after the end is of the one that goes on.
 """
 
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from paceline.events import JobDescribed
 
 #: Nodes of one job that are known by name; no job has more.
 MOST_NODES = 20_000
+#: What begins so long after the end of a job shows that it runs: clocks of nodes are closer than that.
+BEYOND_S = 20.0
 
 
 @dataclass
@@ -27,7 +30,7 @@ class JobLife:
         """Take what one node says; what it says of another attempt is passed over."""
         if event.attempt != self.attempt:
             return
-        if self._is_replaced(event):
+        if self._is_replaced(event) and not self._ran_beside(event):
             return
         if event.teller in self.nodes or len(self.nodes) < MOST_NODES:
             self.nodes[event.teller] = event.ended_s
@@ -47,6 +50,22 @@ class JobLife:
         if lowest in self.speakers or len(self.speakers) < MOST_NODES:
             self.speakers[lowest] = event.teller, event.started_s
         return False
+
+    def _ran_beside(self, event: JobDescribed) -> bool:
+        """Whether ``event`` is the goodbye of one that ran when somebody else started its ranks as well."""
+        lowest = min(place.rank for place in event.places)
+        return event.ended_s is not None and event.ended_s > self.speakers[lowest][1]
+
+    def ended_by(self, measured_s: float | None) -> float | None:
+        """When it ended; None as well where something that began at ``measured_s`` shows that a run goes on.
+
+        >>> life = JobLife(0, {"a": 5.0})
+        >>> life.ended_by(6.0), life.ended_by(26.0), life.ended_by(None)
+        (5.0, None, 5.0)
+        """
+        ended_s = self.ended_s
+        goes_on = ended_s is not None and measured_s is not None and measured_s > ended_s + BEYOND_S
+        return None if goes_on else ended_s
 
     def succeeded_by(self, event: JobDescribed) -> bool:
         """Whether ``event`` is of a later attempt, or of another run of this name that began after this one's end."""

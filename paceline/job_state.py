@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from paceline.events import Finding
+from paceline.events.findings import is_of_two_runs
 from paceline.words import kind, line_of, subject
 
 #: The worst first.
@@ -30,7 +31,8 @@ def job_state(findings: Iterable[Finding]) -> JobState:
     """The state of a running job with these newest revisions of its ``findings``.
 
     A job that is stuck is so however much else is wrong with it, and from the first suspicion on: no step ends. What
-    else is only suspected does not make a job slow, and neither does too little data, or a rank that still works.
+    else is only suspected does not make a job slow, and neither does too little data, a rank that still works, or a
+    second run of its name.
     """
     open_now = [one for one in findings if _counts(one)]
     if not open_now:
@@ -42,10 +44,15 @@ def job_state(findings: Iterable[Finding]) -> JobState:
     return JobState("slow", f"{named[:1].lower()}{named[1:]}: {subject(worst)}")
 
 
+def runs_twice(findings: Iterable[Finding]) -> bool:
+    """Whether two runs report under the name of the job with these ``findings`` now."""
+    return any(one.state != "recovered" and is_of_two_runs(one) for one in findings)
+
+
 def _counts(finding: Finding) -> bool:
     if finding.kind in _STUCK:
         return finding.state != "recovered"
-    return finding.state == "confirmed" and finding.kind not in _RUNS
+    return finding.state == "confirmed" and finding.kind not in _RUNS and not is_of_two_runs(finding)
 
 
 def _rank(finding: Finding) -> tuple[bool, bool, int, float, str]:

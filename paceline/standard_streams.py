@@ -10,7 +10,7 @@ import os
 import select
 import sys
 from io import TextIOWrapper
-from typing import IO
+from typing import IO, TextIO
 
 #: What a person reads as well; all else is written as JSON writes it, so that a line of JSON stays JSON.
 PLAIN = {
@@ -59,6 +59,21 @@ def show_plainly(stream: TextIOWrapper) -> None:
     everything = codecs.lookup(stream.encoding).name.startswith("utf-")
     if stream.errors == "strict" or (stream.errors in ("surrogateescape", "backslashreplace") and not everything):
         stream.reconfigure(errors=_HANDLER)
+
+
+def characters(stream: TextIO) -> str:
+    """How ``stream`` writes characters, for ``written_as`` of another process, which may ignore PYTHONIOENCODING."""
+    errors = getattr(stream, "errors", None) or "strict"
+    return f"{stream.encoding or 'utf-8'}:{'strict' if errors == _HANDLER else errors}"
+
+
+def written_as(told: str) -> None:
+    """Let both streams write as ``characters`` says of the process that has started this one."""
+    encoding, _, errors = told.partition(":")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding=encoding, errors=errors)
+    ready_streams()
 
 
 def reader_has_gone(stream: IO[str]) -> bool:

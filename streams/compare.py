@@ -39,7 +39,8 @@ def main(argv: list[str] | None = None) -> int:
         first = _run(args, args.first, args.job)
         second = _run(args, args.second, args.other_job or args.job)
         made = compare(first, second, args.fail_over, args.seed)
-        write(_content(made, args), args.output, PROGRAM)
+        kind = format_of(args.format, args.output)
+        write(_content(made, args, kind), kind, args.output, PROGRAM)
     except (SourceError, DocumentError, NotComparableError) as error:
         terminal.say(str(error), PROGRAM)
         return 2
@@ -114,8 +115,7 @@ def _listed(runs: Runs) -> str:
     return f"; it has {', '.join(names[:20])}" if names else ""
 
 
-def _content(made: Comparison, args: argparse.Namespace) -> bytes:
-    kind = format_of(args.format, args.output)
+def _content(made: Comparison, args: argparse.Namespace, kind: str) -> bytes:
     if kind == "json":
         return as_json(made)
     return encoded(comparison_document(made, args.first, args.second), kind)

@@ -19,6 +19,8 @@ from .reports.documents.document import Document
 from .reports.documents.style import painted
 
 FORMATS = ("text", "md", "html", "pdf")
+#: What a person reads as it is.
+_READ = ("text", "md")
 _SUFFIXES = {".md": "md", ".html": "html", ".htm": "html", ".pdf": "pdf", ".json": "json"}
 
 
@@ -43,14 +45,19 @@ def encoded(document: Document, kind: str) -> bytes:
     return (writers.get(kind, as_text)(document).rstrip("\n") + "\n").encode()
 
 
-def write(content: bytes, output: str | None, program: str) -> None:
+def write(content: bytes, kind: str, output: str | None, program: str) -> None:
     """Put ``content`` where it belongs, and say so of a file as ``program``; None and - are standard output.
+
+    What a person reads there (text, Markdown) is written in the characters that it takes; a file is UTF-8.
 
     Raises:
         DocumentError: the file cannot be written.
     """
     if output in (None, "-"):
-        sys.stdout.buffer.write(content)
+        if kind in _READ:
+            sys.stdout.write(content.decode())
+        else:
+            sys.stdout.buffer.write(content)
         sys.stdout.flush()
         return
     path = Path(str(output))

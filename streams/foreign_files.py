@@ -11,7 +11,7 @@ from pathlib import Path
 
 import zstandard
 
-from paceline import recording
+from paceline import nsight_tables, recording
 
 #: What is looked at of a file.
 _HEAD = 1 << 18
@@ -81,11 +81,13 @@ def _by_text(path: str, head: str) -> str | None:
     plain = path.removesuffix(".gz").removesuffix(".zst").lower()
     if (report := next((words for ending, words in _REPORTS.items() if plain.endswith(ending)), None)) is not None:
         return report
+    first = next((line.strip() for line in head.splitlines() if line.strip()), "")
+    if report := nsight_tables.refusal_of_line(first):
+        return report
     if plain.endswith((".csv", ".tsv")):
         return "a table of text; " + _TABLE
     if any(word in head for word in _FAILED):  # its lines may be JSON, or begin with a bracket as JSON does
         return "a job's log; " + _WHY
-    first = next((line.strip() for line in head.splitlines() if line.strip()), "")
     if first.startswith(("{", "[")):
         return _by_json(head, first)
     return _prometheus(head) if _PROMETHEUS.match(first) else None

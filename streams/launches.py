@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from paceline.events import CollectiveCalls, Coverage, Finding, StepTimings
+from paceline.events.findings import OTHER_RANKS
 from paceline.ranges import ranges
 
 from .episodes.finding import JobKey, Said, Subject, finding, number
@@ -268,7 +269,7 @@ def said(episode: TwiceEpisode, job: JobKey) -> Said:
     rule = "each rank of a job may run once"
     evidence = [
         number("ranks", len(seen.ranks), "ranks", None, f"of the run that is judged: {here}; {rule}"),
-        number("other_ranks", len(seen.other_ranks), "ranks", None, f"of the run that is not judged: {there}; {rule}"),
+        number(OTHER_RANKS, len(seen.other_ranks), "ranks", None, f"of the run that is not judged: {there}; {rule}"),
     ]
     summary = (
         f"Two runs named {job.job} report at the same time, both as attempt {job.attempt}: {here}, and {there}. "

@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     args = _parse(sys.argv[1:] if argv is None else argv)
     collect_seldom()
     try:
-        write(_content(args), args.output, PROGRAM)
+        write(_content(args), format_of(args.format, args.output), args.output, PROGRAM)
     except (SourceError, DocumentError) as error:
         terminal.say(str(error), PROGRAM)
         return 2

@@ -22,6 +22,16 @@ def finding(**changes: Any) -> events.Finding:
     return events.Finding(**{**held, **changes})
 
 
+def two_runs(**changes: Any) -> events.Finding:
+    """Two runs report under the name of job ``train``."""
+    other = events.Evidence(name="other_ranks", value=8.0, unit="ranks", peers=None, rule="each rank may run once")
+    held = {
+        "id": "twice", "kind": "configuration_mismatch", "cause": "configuration", "ranks": [], "nodes": [],
+        "first_step": -1, "last_step": -1, "evidence": [other], "summary": "Two runs named train report at once.",
+    }  # fmt: skip
+    return finding(**{**held, **changes})
+
+
 def suggestion(**changes: Any) -> events.Suggestion:
     """A new one: cordon node-1."""
     held: dict[str, Any] = {

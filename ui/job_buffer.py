@@ -34,6 +34,8 @@ class JobBuffer:
         self.first_step: int | None = None
         self.first_s: float | None = None
         self.last_s: float | None = None
+        #: When its newest step began.
+        self.stepped_s: float | None = None
         self.described: dict[str, events.JobDescribed] = {}
         self.life = JobLife(attempt)
         self.windows: dict[float, events.JobWindow] = {}
@@ -53,7 +55,7 @@ class JobBuffer:
         parts = [part for teller, part in self.described.items() if teller in self.life.nodes]
         if not parts or sum(len(part.places) for part in parts) < max(part.world_size for part in parts):
             return None
-        return self.life.ended_s
+        return self.life.ended_by(self.stepped_s)
 
     @property
     def exit_status(self) -> int | None:
@@ -119,7 +121,7 @@ class JobBuffer:
             layer = np.array([ring.layers.index(name) if name in ring.layers else -1 for name in event.ops], np.int64)
             ring.add(layer[op][kept], rank[kept], step[kept], took_s[kept])
         whole = np.array([name == events.STEP for name in event.ops])[op]
-        self.matrix.mark(step[whole], np.asarray(event.start_s, np.float64)[whole] + event.t0_s)
+        self._mark(step[whole], np.asarray(event.start_s, np.float64)[whole] + event.t0_s)
         self._place(event.node, event.ranks, event.world_sizes, event.devices)
 
     def put(self, event: events.StepTimings) -> None:
@@ -144,7 +146,13 @@ class JobBuffer:
             ring.put(rank[kept], step[kept], values[:, kept])
         start_s = _floats(event.start_s)
         known = np.abs(start_s) <= events.LATEST_S
-        self.matrix.mark(step[known], start_s[known] + event.t0_s)
+        self._mark(step[known], start_s[known] + event.t0_s)
+
+    def _mark(self, step: npt.NDArray[np.int64], began_s: npt.NDArray[np.float64]) -> None:
+        self.matrix.mark(step, began_s)
+        known = began_s[np.isfinite(began_s)]
+        if known.size:
+            self.stepped_s = max(float(known.max()), self.stepped_s or 0.0)
 
     def _place(self, node: str, ranks: list[int], world_sizes: list[int], devices: list[str]) -> None:
         for who, world_size, device in zip(ranks, world_sizes, devices, strict=True):

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from paceline.job_state import job_state
+from paceline.job_state import job_state, runs_twice
 from paceline.settings import BROKERS, aimed_at
 from paceline.words import age
 
@@ -19,6 +19,7 @@ TONES = {"running": "good", "slow": "wait", "stuck": "lost"}
 SILENT_S, WINDOWLESS_S = 20.0, 25.0
 
 RUN = ("paceline run -- torchrun --nproc-per-node 4 train.py", "watch a training run of yours, script unchanged")
+NAMED = ("paceline run --job NAME -- torchrun train.py", "start a run under a name of its own")
 DOCTOR = ("paceline doctor", "check broker, login, topics and clocks, with a fix for each")
 UP = ("paceline up", "start broker, streams, collector and page")
 COLLECT = ("paceline collect", "sample this node's GPUs and host; started on every node")
@@ -126,6 +127,9 @@ def _of_job(job: JobView, now_s: float) -> Notice | None:
     if job.last_s is not None and now_s - job.last_s > SILENT_S:
         text = "Its end was not reported: it may hang, its node may be cut off, or it was killed."
         return Notice("wait", f"No message from this job since {age(now_s, job.last_s)}", text, (DOCTOR,))
+    if runs_twice(job.latest):
+        text = "Only the first is judged, and the steps below are of both. Stop one of them, or name each:"
+        return Notice("wait", "Two runs of this name report at the same time", text, (NAMED,))
     if _without_window_s(job) > WINDOWLESS_S:
         text = "Timings arrive, but no stream worker reads them. Under `paceline up` its log is streams.log."
         return Notice("wait", "No verdict for this job", text.replace("`", ""), (DOCTOR, STREAMS))
@@ -145,7 +149,12 @@ def standing(job: JobView | JobLine, now_s: float) -> tuple[str, str]:
     if job.ended_s is not None:
         failed = job.exit_status not in (0, None)
         return (f"ended, exit status {job.exit_status}", "lost") if failed else ("ended", "ended")
-    state = job.state if isinstance(job, JobLine) else job_state(episode[-1] for episode in job.episodes)
+    if isinstance(job, JobLine):
+        state, twice = job.state, job.twice
+    else:
+        state, twice = job_state(job.latest), runs_twice(job.latest)
     if job.last_s is None or now_s - job.last_s > SILENT_S:
         return (f"silent, {state.words}", "lost") if state.word == "stuck" else ("silent", "wait")
+    if twice:
+        return f"{state.words}; two runs of this name", TONES[state.word if state.word != "running" else "slow"]
     return state.words, TONES[state.word]

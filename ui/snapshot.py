@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paceline import events
-from paceline.job_state import RUNNING, JobState, job_state
+from paceline.job_state import RUNNING, JobState, job_state, runs_twice
 from paceline.words import is_confirmed
 
 from .balance_book import BalanceView
@@ -44,6 +44,8 @@ class JobLine:
     lost_gpu_hours: float = 0.0
     #: What its worst open finding says of it, while it runs.
     state: JobState = RUNNING
+    #: Whether two runs report under its name.
+    twice: bool = False
 
     @property
     def name(self) -> str:
@@ -106,6 +108,11 @@ class JobView:
     balance: BalanceView | None = None
     #: What it has taken, all attempts together, where that was measured.
     energy: EnergyView | None = None
+
+    @property
+    def latest(self) -> list[events.Finding]:
+        """The newest revision of each finding."""
+        return [episode[-1] for episode in self.episodes]
 
     @property
     def name(self) -> str:
@@ -178,6 +185,7 @@ def line_of(buffer: JobBuffer, of_nodes: list[events.Finding]) -> JobLine:
         lost_s=sum(finding.cost.lost_s for finding in latest),
         lost_gpu_hours=sum(finding.cost.gpu_hours for finding in latest),
         state=job_state(latest),
+        twice=runs_twice(latest),
     )
 
 

@@ -38,11 +38,28 @@ def not_run(program: str, error: Exception) -> NotRunError:
     return NotRunError(f"{program}: {reason}", 127 if missing else 126)
 
 
+class HeldSignals:
+    """Signals that would end this process wait, so that what it starts meanwhile does not outlive it."""
+
+    def __init__(self) -> None:
+        self.before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+
+    @property
+    def first(self) -> int | None:
+        """One that came and is not ignored; None without any."""
+        came = sorted(signal.sigpending() & ENDING)
+        return next((number for number in came if signal.getsignal(number) is not signal.SIG_IGN), None)
+
+    def release(self) -> None:
+        """Let them come: whatever came ends this process, as it would have."""
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.before)
+
+
 class Child:
     """The command, running."""
 
-    def __init__(self, command: list[str], environ: dict[str, str]) -> None:
-        """Start it with our own standard input, output and error.
+    def __init__(self, command: list[str], environ: dict[str, str], held: HeldSignals | None = None) -> None:
+        """Start it with our own standard input, output and error, and the signals blocked that were before ``held``.
 
         Raises:
             NotRunError: no such program, or no right to run it.
@@ -50,7 +67,8 @@ class Child:
         """
         self._ended = (0, 0)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # Ignored by our caller, it would take the exit status away.
-        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, (*FORWARDED, signal.SIGCHLD))
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (*FORWARDED, signal.SIGCHLD))
+        self._before = blocked if held is None else held.before
         self._witness = signal_witness.started()
         ours = {signal.SIGPIPE, signal.SIGXFSZ}  # Python ignores these; a program expects them as they were.
         try:
@@ -58,7 +76,7 @@ class Child:
             self.pid = os.posix_spawnp(program, command, environ, setsigmask=self._before, setsigdef=ours)
         except BaseException as error:
             self._dismiss()
-            signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             if isinstance(error, OSError) and error.errno in THE_COMMANDS_OWN:
                 raise not_run(command[0], error) from error
             raise

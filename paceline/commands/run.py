@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from paceline.commands.foreground import Child, NotRunError, not_run
+from paceline.commands.foreground import Child, HeldSignals, NotRunError, not_run
 
 if TYPE_CHECKING:
     from paceline.commands.side_processes import SideProcesses
@@ -62,7 +62,7 @@ class Net:
 
 def main(argv: list[str]) -> int:
     """Run the command and return its exit status."""
-    net = asked = beside = None
+    net = asked = beside = held = None
     try:
         net = Net()
         from paceline.standard_streams import ready_streams
@@ -73,18 +73,22 @@ def main(argv: list[str]) -> int:
         asked = run_start.asked(argv)
         if asked is None:
             return 2
+        held = HeldSignals()
         beside, seen = run_start.start(asked)
-        child = Child(asked.command, seen)
+        if (number := held.first) is not None:  # It was meant for the command too, which never starts.
+            _give_up(beside, held, net)
+            return 128 + number
+        child = Child(asked.command, seen, held)
     except (KeyboardInterrupt, SystemExit):  # A Ctrl-C, which was meant for the command too; --help, or a wrong option.
-        _kill(beside, net or Net())
+        _give_up(beside, held, net or Net())
         raise
     except NotRunError as error:
-        _kill(beside, net or Net())
+        _give_up(beside, held, net or Net())
         _say(str(error))
         return error.status
     except BaseException as error:
         net = net or Net()
-        _kill(beside, net)
+        _give_up(beside, held, net)
         net.failed(error, UNTIMED)
         return run_instead(*((plain_command(argv), os.environ) if asked is None else asked[:2]))
     for times in range(TRIES):
@@ -140,6 +144,13 @@ def plain_command(argv: list[str]) -> list[str]:
         if option.startswith("--") and any(valued.startswith(option) for valued in VALUED) and rest[:1] != ["--"]:
             del rest[:1]
     return rest[1:] if rest[:1] == ["--"] else rest
+
+
+def _give_up(beside: "SideProcesses | None", held: HeldSignals | None, net: Net) -> None:
+    """Leave nothing behind, and take signals again: one that came ends us here."""
+    _kill(beside, net)
+    if held is not None:
+        net.tried(held.release, UNENDED, TRIES)
 
 
 def _kill(beside: "SideProcesses | None", net: Net) -> None:

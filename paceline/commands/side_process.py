@@ -1,7 +1,7 @@
 """A process of ours beside a training command: how it is started, and how long it is waited for.
 
-Rule of this file: it lives in a session of its own, gives way to the training, and speaks on standard error. No signal
-that a scheduler sends to every process ends it: it ends when its input does.
+Rule of this file: it lives in a session of its own, gives way to the training, and speaks on standard error, in the
+characters that ours can show. No signal that a scheduler sends to every process ends it: it ends when its input does.
 """
 
 import os
@@ -13,11 +13,14 @@ from pathlib import Path
 
 import paceline
 from paceline.signals import ENDING
+from paceline.standard_streams import characters
 
 #: What PYTHONPATH holds is the user's: it comes last, for a project's `kafka` or `numpy` is not the one that we need.
 _OWN_FIRST = (
     "import os, runpy, sys; "
     "sys.path += [place for place in sys.argv.pop(1).split(os.pathsep) if place not in sys.path]; "
+    "from paceline.standard_streams import written_as; "
+    "written_as(sys.argv.pop(1)); "
     "runpy.run_module(sys.argv.pop(1), None, '__main__', True)"
 )
 
@@ -32,7 +35,7 @@ def python(module: str, *arguments: str, stdin: int, fds: tuple[int, ...]) -> "s
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and modules
-            [sys.executable, "-I", "-c", _OWN_FIRST, places, module, *arguments],
+            [sys.executable, "-I", "-c", _OWN_FIRST, places, characters(sys.stderr), module, *arguments],
             stdin=stdin,
             stdout=2,  # What is held there where standard error is closed: ``paceline.standard_streams``.
             stderr=2,

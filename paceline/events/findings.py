@@ -112,6 +112,8 @@ QUOTA_ADVICE = (
     "raise its CPU limit (Kubernetes: resources.limits.cpu; docker update --cpus N; Slurm: --cpus-per-task), "
     "or use fewer loader workers"
 )
+#: The evidence that ranks of another run report under the same name and attempt.
+OTHER_RANKS = "other_ranks"
 Severity = Literal["info", "warning", "critical"]
 
 
@@ -189,6 +191,11 @@ class Finding(Event, frozen=True, kw_only=True):
 def is_of_nodes(finding: Finding) -> bool:
     """Whether ``finding`` is of nodes and outlasts the job that runs there: samples of a node count no steps."""
     return finding.first_step < 0 and bool(finding.nodes) and finding.kind not in OF_A_JOB
+
+
+def is_of_two_runs(finding: Finding) -> bool:
+    """Whether ``finding`` is that two runs report under one name at the same time."""
+    return finding.kind == "configuration_mismatch" and any(one.name == OTHER_RANKS for one in finding.evidence)
 
 
 def advice_on(finding: Finding) -> str:

@@ -48,6 +48,11 @@ class Job:
         return self.cluster, self.name
 
     @property
+    def measured_s(self) -> float | None:
+        """When its newest window began."""
+        return max((window.start_s for window in self.windows.values()), default=None)
+
+    @property
     def window(self) -> events.JobWindow | None:
         """The window to show: of ``SHOWN_S``, or the newest where that is late."""
         newest = max(self.windows.values(), key=_end, default=None)

@@ -10,7 +10,7 @@ import msgspec
 
 from paceline.events import Finding, RankWindow, Suggestion
 from paceline.events.findings import STATE_ORDER
-from paceline.job_state import JobState, job_state
+from paceline.job_state import JobState, job_state, runs_twice
 from paceline.words import is_confirmed, label, seconds
 
 from .model import LATE_S, SUGGESTION_ORDER, Job, Model
@@ -41,6 +41,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     findings: int
     heard_s: float
     detail: str = ""
+    #: Whether two runs report under this name.
+    twice: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -143,12 +145,13 @@ def _job(job: Job, findings: list[Finding], now_s: float) -> JobRow:
         findings=sum(map(is_confirmed, findings)),
         heard_s=job.heard_s,
         detail=says.words if state == says.word != "running" else "",
+        twice=job.life.ended_by(job.measured_s) is None and runs_twice(findings),
     )
 
 
 def _state(job: Job, says: JobState, now_s: float) -> str:
     """One word. A job that is stuck says little: no step ends and no window comes, so that is no silence."""
-    if job.life.ended_s is not None:
+    if job.life.ended_by(job.measured_s) is not None:
         return f"failed {job.life.exit_status}" if job.life.exit_status else "ended"
     if now_s - job.heard_s > SILENT_S and says.word != "stuck":
         return "silent"

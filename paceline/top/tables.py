@@ -208,7 +208,7 @@ def _job_cells(row: Any, now_s: float) -> tuple[str, ...]:
     worst = f"rank {row.worst_rank} {digits(row.worst_ratio)}x" if row.worst_ratio is not None else "-"
     return (
         row.detail if row.state == "stuck" else row.state,
-        row.job + (f" (attempt {row.attempt})" if row.attempt else ""),
+        row.job + (f" (attempt {row.attempt})" if row.attempt else "") + (" (two runs)" if row.twice else ""),
         str(row.ranks) if row.ranks else "-",
         "-" if row.step_s is None else seconds(row.step_s),
         worst,

@@ -142,3 +142,47 @@ def test_whatever_is_on_the_path_the_run_has_its_panel(installed: Installed, tmp
     for command in TABLES["project"]["entry-points"]["paceline.commands"]:
         words = [run[0], command, "--help"]
         assert "usage: paceline" in installed.run(*words, cwd=tmp_path, environ={"PYTHONPATH": str(tmp_path)})
+
+
+@pytest.mark.slow
+def test_removing_packages_of_others_leaves_ours_whole(installed: Installed) -> None:
+    """One by one, in any order: ours stays as it was, and works."""
+    theirs = [another(name, installed.folder) for name in SERVICES]
+    installed.install(*theirs, installed.wheel)
+    before = installed.files(["paceline"])
+    assert any("_services" in path for path in before)
+    for name in sorted(SERVICES, reverse=True):
+        installed.pip("uninstall", "--yes", name)
+        assert installed.files([name]) == {}
+        assert installed.files(["paceline"]) == before
+    (installed.packages / "needed.pth").write_text(sysconfig.get_path("purelib"))
+    assert "usage: paceline analyze" in installed.run(str(installed.python), "-m", "paceline", "analyze", "--help")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("-I",), ("-P",)])
+def test_a_folder_called_paceline_beside_the_script_is_no_package(
+    installed: Installed, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """As results or a checkout are: `python -m paceline` is what is installed, and so is the command."""
+    installed.install(installed.wheel)
+    (installed.packages / "needed.pth").write_text(sysconfig.get_path("purelib"))
+    (tmp_path / "paceline" / "results").mkdir(parents=True)
+    said = installed.run(str(installed.python), *options, "-m", "paceline", "--version", cwd=tmp_path)
+    assert said == f"paceline {PROJECT['version']}\n"
+    program = str(installed.python.with_name("paceline"))
+    run = [program, "run", "--brokers", "none", "--", str(installed.python), str(RANK), "0", "30", "0"]
+    assert "Verdict" in installed.run(*run, cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_a_checkout_in_use_keeps_apart_from_packages_of_others(installed: Installed, tmp_path: Path) -> None:
+    """An editable installation puts its folder last on the path: their names are theirs, and our commands are ours."""
+    installed.pip("uninstall", "--yes", "paceline")
+    installed.install(*(another(name, installed.folder) for name in SERVICES))
+    (installed.packages / "needed.pth").write_text(f"{sysconfig.get_path('purelib')}\n{ROOT}\n")
+    says = "import control, streams; print(control.owner, streams.owner)"
+    assert installed.run(str(installed.python), "-c", says, cwd=tmp_path) == "the other control the other streams\n"
+    run = ["-m", "paceline", "run", "--brokers", "none", "--", str(installed.python), str(RANK), "0", "30", "0"]
+    assert "Verdict" in installed.run(str(installed.python), *run, cwd=tmp_path)
+    installed.pip("uninstall", "--yes", *SERVICES)

@@ -1,5 +1,7 @@
 """Whether an attempt goes on: told by each node for itself, in any order, more than once."""
 
+import msgspec
+
 from paceline import events, job_life, wire
 from paceline.job_life import JobLife
 from paceline.topics import JOB
@@ -37,6 +39,20 @@ def test_a_pod_that_was_killed_and_replaced_keeps_no_job_alive() -> None:
     assert life.ended_s is None
     life.update(described(labels={"kubernetes_pod": "train-b"}, places=places, started_s=9.0, ended_s=20.0))
     assert life.ended_s == 20.0
+
+
+def test_of_two_runs_of_one_name_the_last_goodbye_counts() -> None:
+    """On two nodes, with the same ranks: the first ends after the second; on one node it is the later word."""
+    places = [events.RankPlace(rank=0, local_rank=0, node="n", device="", pid=1)]
+    first = described(node="a", places=places, started_s=1.0)
+    second = described(node="b", places=places, started_s=9.0)
+    life = JobLife(0)
+    for event in (first, second, msgspec.structs.replace(second, ended_s=20.0)):
+        life.update(event)
+    assert life.ended_s == 20.0
+    assert (life.ended_by(39.0), life.ended_by(41.0)) == (20.0, None)
+    life.update(msgspec.structs.replace(first, ended_s=90.0))
+    assert (life.ended_s, life.ended_by(88.0)) == (90.0, 90.0)
 
 
 def test_one_that_failed_tells_how_it_ended() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from paceline.job_state import RUNNING, job_state
+from paceline.job_state import RUNNING, job_state, runs_twice
 from paceline.words import label, verdict
-from tests.derived_events import finding
+from tests.derived_events import finding, two_runs
 
 HANG = {"kind": "hang", "cause": "unknown", "ranks": [2], "first_step": 44, "last_step": 44}
 STAGE = {"kind": "stage_imbalance", "ranks": [], "nodes": [], "stage": 3}
@@ -39,6 +39,15 @@ def test_the_state_is_what_the_finding_says(changes: dict[str, object], word: st
 
 def test_without_findings_a_job_runs() -> None:
     assert job_state([]) == RUNNING
+
+
+@pytest.mark.parametrize(("state", "twice"), [("confirmed", True), ("suspected", True), ("recovered", False)])
+def test_a_second_run_of_its_name_makes_no_job_slow_and_hides_nothing(state: str, twice: bool) -> None:
+    both = two_runs(state=state, severity="critical")
+    assert (job_state([both]), runs_twice([both])) == (RUNNING, twice)
+    assert job_state([both, finding()]).words == "slow: rank 3"
+    assert job_state([finding(kind="configuration_mismatch")]).word == "slow"
+    assert not runs_twice([finding(kind="configuration_mismatch"), finding()])
 
 
 @pytest.mark.parametrize("worse", [0, 1])

@@ -19,6 +19,8 @@ from simulator.truth import as_json
 from streams.analyze import main as analyze_main
 from streams.processor import Processor
 
+NSIGHT = b"Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n9,1,1,1,1,1,1,0,g\n"
+
 
 class Done(NamedTuple):
     """What became of a run."""
@@ -162,6 +164,13 @@ def test_of_a_run_it_says_that_no_step_was_seen(analyze):
         ("job.log", b"[rank1]:[E1104 ProcessGroupNCCL.cpp:688] [Rank 1] Watchdog caught\n", "paceline why {}"),
         ("d.json", b'{"log": "Traceback (most recent call last):\\n", "stream": "stderr"}\n', "paceline why {}"),
         ("job.out", b"step 1\nTraceback (most recent call last):\n", "paceline why {}"),
+        ("kern_sum.csv", NSIGHT, "neither ranks nor steps; record one with `paceline run`, or export"),
+        ("kern_sum.csv.gz", gzip.compress(NSIGHT, mtime=0), "a summary of Nsight Systems: it has neither"),
+        ("kern_sum.txt", NSIGHT.replace(b",", b"\t").decode().encode("utf-16"), "a summary of Nsight Systems: it"),
+        ("stats.out", b"Processing [r 1.sqlite] with [/opt/kern_sum.py]... \n\n" + NSIGHT, "output of nsys stats"),
+        ("stats.csv", b" ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):\n" + NSIGHT, "output of nsys stats"),
+        ("ncu.csv", b'"ID","Process ID","Process Name","Host Name","Kernel Name"\n', "a table of Nsight Compute: it"),
+        ("ops.csv", b"Processing [3/9],step,op,duration\n0,1,forward,0.1\n", "paceline import timeline {} -o"),
         ("t.zip", b"PK\x03\x04", "a zip archive; unpack it"),
         ("t.json", b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
     ],

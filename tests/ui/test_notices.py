@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from paceline.events import Evidence
 from ui.feed import Feed
 from ui.notices import DOCTOR, RUN, STREAMS, UP, aimed, notice, of_connection, standing
 
@@ -117,6 +118,40 @@ def test_a_job_that_hangs_is_not_called_running(played, simulated_job, tell, sna
     assert standing(snapshot_of(played).job, 1001.0) == ("slow: rank 2", "wait")
     tell(played, simulated_job.described(900.0, ended_s=1000.0, exit_status=1))
     assert standing(snapshot_of(played).jobs[0], 1001.0) == ("ended, exit status 1", "lost")
+
+
+TWICE = {
+    "id": "twice",
+    "kind": "configuration_mismatch",
+    "cause": "configuration",
+    "ranks": [],
+    "evidence": [Evidence(name="other_ranks", value=4.0, unit="ranks", peers=None, rule="each rank may run once")],
+}
+
+
+def test_a_name_that_two_runs_have_says_so(played, simulated_job, tell, snapshot_of):
+    """In the fleet's list, in the title and above the picture, and what the run that is judged does beside it."""
+    tell(played, [simulated_job.finding(1, 99, "confirmed", first_step=-1, **TWICE)])
+    snapshot = snapshot_of(played)
+    said = ("slow: rank 2; two runs of this name", "wait")
+    assert standing(snapshot.job, 1001.0) == standing(snapshot.jobs[0], 1001.0) == said
+    found = notice(snapshot, None)
+    assert (found.title, commands(found)[0][:22]) == (
+        "Two runs of this name report at the same time",
+        "paceline run --job NAM",
+    )
+    tell(played, [simulated_job.finding(1, 99, "confirmed", first_step=99, **HANG)])
+    assert standing(snapshot_of(played).job, 1001.0)[1] == "lost"
+    tell(played, [simulated_job.finding(2, 99, "recovered", first_step=-1, **TWICE)])
+    assert "two runs" not in standing(snapshot_of(played).jobs[0], 1001.0)[0]
+
+
+def test_of_two_runs_that_one_has_ended_ends_no_job(played, simulated_job, tell, snapshot_of):
+    """Steps that begin well after the goodbye are of the other one."""
+    tell(played, simulated_job.described(900.0, ended_s=990.0, exit_status=1))
+    assert snapshot_of(played).jobs[0].ended_s == 990.0
+    tell(played, simulated_job.timings(1015.0, 100, 5), 1015.0)
+    assert (snapshot_of(played).jobs[0].ended_s, snapshot_of(played).job.ended_s) == (None, None)
 
 
 def test_a_job_whose_findings_have_recovered_runs(played, simulated_job, tell, snapshot_of):

@@ -140,3 +140,106 @@ def test_what_is_killed_after_its_grace_has_recorded_what_it_had(step: Step, unt
     step.process.communicate()
     assert step.process.returncode == -signal.SIGKILL
     assert any(isinstance(event, StepTimings) for event in step.events())
+
+
+#: What Slurm, Kubernetes, a terminal and nohup's caller send.
+SENT = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU]
+
+
+@pytest.mark.parametrize("number", SENT)
+def test_a_signal_before_the_command_runs_ends_all_and_leaves_nothing(
+    tmp_path: Path, until: Callable[..., None], number: int
+) -> None:
+    """The command does not start then, or gets it; no folder, no process, no word on steps that were not seen."""
+    held = Step(tmp_path, "open('ran', 'w').close(); import time; time.sleep(600)")
+    until(lambda: list(tmp_path.glob("paceline-*")))
+    before = held.tree()
+    os.killpg(held.process.pid, number)
+    _, err = held.process.communicate()
+    ran = (tmp_path / "ran").exists()
+    assert held.process.returncode in (128 + number, -number)
+    assert list(tmp_path.glob("paceline-*")) == []
+    assert "Traceback" not in err
+    assert ran or "nothing to judge" not in err
+    for pid in before:
+        until(lambda pid=pid: not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_text())
+
+
+def test_an_ignored_signal_before_the_command_runs_changes_nothing(tmp_path: Path, until: Callable[..., None]) -> None:
+    """As under nohup: a command that its caller protects starts, and finds it ignored."""
+    code = "import signal; print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)"
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        held = Step(tmp_path, code, "--no-panel")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    until(lambda: list(tmp_path.glob("paceline-*")))
+    os.killpg(held.process.pid, signal.SIGHUP)
+    out, _ = held.process.communicate()
+    assert (held.process.returncode, out) == (0, "True\n")
+
+
+#: `paceline run` whose command finds no memory beside us, and so takes our place.
+INSTEAD = """
+import sys
+from paceline.commands import foreground, run
+def refuse(*_):
+    raise MemoryError
+foreground.Child.__init__ = refuse
+sys.exit(run.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("program", [["-m", "paceline", "run"], ["-c", INSTEAD]], ids=["beside us", "in our place"])
+def test_the_command_starts_with_no_signal_blocked(tmp_path: Path, program: list[str]) -> None:
+    code = "import signal; print(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())))"
+    words = [sys.executable, *program, "--no-panel", "--", sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "[]\n")
+    assert ("MemoryError" in done.stderr) == ("-c" in program)
+
+
+@pytest.mark.parametrize("number", SENT)
+def test_signals_while_the_panel_is_made_end_nothing(tmp_path: Path, until: Callable[..., None], number: int) -> None:
+    """To each process, time after time, from the end of the command on; the status is the command's own."""
+    held = Step(tmp_path, SCRIPT.format(tests=TESTS) + "print('over', flush=True)\nraise SystemExit(3)\n")
+    until((tmp_path / "began").exists)
+    (tmp_path / "end").touch()
+    assert held.process.stdout is not None
+    assert held.process.stdout.readline() == "over\n"
+    for _ in range(3):
+        held.each(number)
+    _, err = held.process.communicate()
+    assert held.process.returncode in (3, 128 + number)  # Of a command that still ended as it came.
+    assert PANEL.search(err), err
+    assert [path.name for path in tmp_path.glob("run*.jsonl")] == ["run.jsonl"]
+
+
+@pytest.mark.parametrize("number", SENT)
+def test_each_process_is_signalled_twice_and_the_script_gets_two(
+    step: Step, until: Callable[..., None], number: int
+) -> None:
+    """As Slurm's `scancel --signal` sends it to a step once more, as soon as the script has the first."""
+    for count in (1, 2):
+        step.each(number)
+        until(lambda count=count: len(step.got()) >= count)
+    # What would have come a third time has come before this one.
+    other = next(one for one in SENT if one != number)
+    step.each(other)
+    until(lambda: other in step.got())
+    assert step.got() == [number, number, other]
+
+
+def test_a_script_that_ends_in_its_grace_has_its_panel(tmp_path: Path, until: Callable[..., None]) -> None:
+    """SIGTERM to all, and SIGKILL to what is left of them once the run has ended: nothing is left by then."""
+    code = SCRIPT.format(tests=TESTS).replace("if os.path.exists", "if signal.SIGTERM in got or os.path.exists")
+    held = Step(tmp_path, code + "raise SystemExit(0)\n")
+    until((tmp_path / "began").exists)
+    before = held.tree()
+    held.each(signal.SIGTERM)
+    _, err = held.process.communicate()
+    assert held.process.returncode == 0
+    assert PANEL.search(err), err
+    for pid in before:
+        until(lambda pid=pid: not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_text())
+    assert [path.name for path in tmp_path.glob("run*.jsonl")] == ["run.jsonl"]

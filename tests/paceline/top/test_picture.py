@@ -9,7 +9,7 @@ from paceline.top import plain
 from paceline.top.model import Model
 from paceline.top.picture import MOST_ROWS, Picture, picture
 from paceline.top.tables import GAP, cut, finding_lines, fit, suggestion_lines, tables, wide
-from tests.derived_events import HOSTILE, described, finding, job_window, rank_window, suggestion
+from tests.derived_events import HOSTILE, described, finding, job_window, rank_window, suggestion, two_runs
 
 NOW_S = 1015.0
 
@@ -66,6 +66,21 @@ def test_too_little_data_confirms_nothing() -> None:
     assert finding_lines(short)[1].startswith("no verdict, ")
     assert finding_lines(finding(kind="insufficient_data", state="recovered"))[1].startswith("recovered, ")
     assert "confirmed" in text(picture(usual(), NOW_S), None)
+
+
+def test_a_name_that_two_runs_have_says_so() -> None:
+    """Beside what the run that is judged does; and one that has ended does not end the other."""
+    told = [described(), job_window(start_s=1000.0), two_runs()]
+    (row,) = picture(model_of(*told), NOW_S).jobs
+    assert (row.state, row.twice) == ("running", True)
+    assert "train (two runs)" in text(picture(model_of(*told), NOW_S), None)
+    assert picture(model_of(*told, finding()), NOW_S).jobs[0].state == "slow"
+    told += [described(started_s=950.0, ended_s=970.0)]
+    assert picture(model_of(*told), NOW_S).jobs[0].state == "running"
+    told += [described(ended_s=1012.0)]
+    (row,) = picture(model_of(*told), NOW_S).jobs
+    assert (row.state, row.twice) == ("ended", False)
+    assert not picture(model_of(*told[:2], two_runs(state="recovered", revision=2)), NOW_S).jobs[0].twice
 
 
 def test_a_job_that_says_nothing_is_silent_and_one_from_the_future_is_not() -> None:

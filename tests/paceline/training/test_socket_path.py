@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from paceline.commands import own_folder as own_folder_module
 from paceline.commands.own_folder import own_folder
 from paceline.sidecar.server import listen
 from paceline.tracking.rank_socket import listen as listen_for_rank
@@ -76,6 +77,54 @@ def test_a_folder_of_ours_is_where_one_can_be(folder: Path) -> None:
         elsewhere = Path(own_folder({"TMPDIR": wrong}))
         elsewhere.rmdir()
         assert elsewhere.parent == Path("/tmp")
+
+
+class NoSocket(socket.socket):
+    """Of a file system that takes folders and no sockets; /tmp takes them."""
+
+    number = errno.EPERM
+
+    def bind(self, address: object) -> None:
+        if not os.path.realpath(os.path.dirname(str(address))).startswith("/tmp/paceline-"):
+            raise OSError(self.number, os.strerror(self.number))
+        super().bind(address)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.EINVAL, errno.ENXIO])
+@pytest.mark.parametrize("depth", [20, 200])
+def test_a_place_that_takes_no_socket_is_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, number: int, depth: int
+) -> None:
+    """FAT, some network and FUSE file systems: the next place, and nothing is left in the first."""
+    place = of_length(folder, len(os.fsencode(folder)) + depth).parent
+    monkeypatch.setattr(NoSocket, "number", number)
+    monkeypatch.setattr(own_folder_module.socket, "socket", NoSocket)
+    made = Path(own_folder({"TMPDIR": str(place)}))
+    assert (made.parent, list(made.iterdir()), list(place.iterdir())) == (Path("/tmp"), [], [])
+    made.rmdir()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_place_that_takes_no_lock_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Lustre without `-o flock`, NFS without its lock daemon."""
+
+    def flock(lock: int, _: int) -> None:
+        if os.readlink(f"/proc/self/fd/{lock}").startswith(str(folder)):
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(own_folder_module.fcntl, "flock", flock)
+    made = Path(own_folder({"TMPDIR": str(folder)}))
+    assert (made.parent, list(folder.iterdir())) == (Path("/tmp"), [])
+    made.rmdir()
+
+
+def test_a_long_place_without_a_short_name_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no /proc is mounted, a shorter place is taken."""
+    place = of_length(folder, 200).parent
+    monkeypatch.setattr(own_folder_module, "short_path", lambda path: short_path(path, "/none"))
+    made = Path(own_folder({"TMPDIR": str(place)}))
+    assert (made.parent, list(place.iterdir())) == (Path("/tmp"), [])
+    made.rmdir()
 
 
 def test_where_no_place_takes_a_folder_the_first_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
