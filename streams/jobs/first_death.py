@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-import msgspec
+from paceline.events import RankEnd
 
 Sure = Literal["certain", "likely", "unsure"]
 #: Two ends of one node that are further apart than this are in this order: the launcher looks every 0.1 s, and a rank
@@ -49,24 +49,10 @@ _MEMORY_HOST = re.compile(r"can't allocate memory|Cannot allocate memory|not eno
 _INTERRUPTS = ("KeyboardInterrupt", "SignalException")
 
 
-class End(msgspec.Struct, frozen=True):
-    """How one rank ended, as in ``RankEnd``, on ``node``; ``status`` None: not known."""
+class End(RankEnd, frozen=True, kw_only=True):
+    """How one rank ended, on ``node``."""
 
-    rank: int
     node: str
-    time_s: float
-    how: str
-    error: str = ""
-    message: str = ""
-    first: str = ""
-    line: str = ""
-    thread: str = ""
-    status: int | None = None
-    pid: int = 0
-    group: str = ""
-    seq: int | None = None
-    operation: str = ""
-    oom_kills: int = 0
 
     def of_main(self) -> bool:
         """Whether an exception is known to have ended it: not one of another thread, or that may have been handled."""
