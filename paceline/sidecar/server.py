@@ -162,12 +162,13 @@ class Sidecar:
         plans: Plans | None = None,
         captures: Captures | None = None,
         capture_sink: CaptureSink | None = None,
+        limit_s: float | None = None,
     ) -> None:
         self._listener = listener
         self._batcher = batcher
         self._interfaces = Interfaces()
         self._looks = Looks(process_look)
-        self._endings = Endings()
+        self._endings = Endings(limit_s=limit_s)
         self._sinks = sinks
         self._commands = commands
         self._nccl = nccl

@@ -33,6 +33,7 @@ _SIGNALS = {
     -11: "crashed (SIGSEGV)",
 }
 _ABORT, _KILL = -6, -9
+_KILLED = (_KILL, 137)
 #: What a rank raises because another has gone, or has not come.
 _LOST_PEER = re.compile(
     r"Connection closed by peer|Connection reset by peer|Read error \[|Write error \[|Socket closed|"
@@ -62,9 +63,13 @@ class End(RankEnd, frozen=True, kw_only=True):
         """Whether Ctrl-C ended it."""
         return self.error.rpartition(".")[2] in _INTERRUPTS
 
+    def timed_out(self) -> bool:
+        """Whether Slurm ended it at the job's time limit: by SIGTERM, and by SIGKILL what does not end from that."""
+        return self.out_of_time and not self.error and self.status in (*_OUTSIDE, *_KILLED)
+
     def interrupted(self) -> bool:
         """Whether it was ended from outside, or by its launcher."""
-        return self.by_keyboard() or (not self.of_main() and self.status in _OUTSIDE)
+        return self.by_keyboard() or self.timed_out() or (not self.of_main() and self.status in _OUTSIDE)
 
     def lost_peer(self) -> bool:
         """Whether its exception only follows from the end of another rank."""
@@ -77,7 +82,7 @@ class End(RankEnd, frozen=True, kw_only=True):
 
     def signalled(self) -> bool:
         """Whether a signal ended it that no launcher begins with."""
-        return not self.of_main() and self.status in _SIGNALS
+        return not (self.of_main() or self.timed_out()) and self.status in _SIGNALS
 
     def vanished(self) -> bool:
         """Whether all that is known is that it has gone."""
@@ -90,7 +95,7 @@ class End(RankEnd, frozen=True, kw_only=True):
     def exited(self) -> bool:
         """Whether the program itself ended it, with a status of a failure, and said no more."""
         status = self.status
-        return not self.error and status is not None and status > 0 and status not in _OUTSIDE
+        return not (self.error or self.timed_out()) and status is not None and status > 0 and status not in _OUTSIDE
 
 
 class FirstDeath(NamedTuple):
@@ -113,6 +118,8 @@ def first_death(ends: Mapping[int, End], expected: int) -> FirstDeath | None:
         found = rule(every, expected)
         if found is not None:
             return found
+    if any(one.timed_out() for one in every) and (over or all(one.timed_out() for one in every)):
+        return _out_of_time()
     if over and any(one.interrupted() for one in every):
         return _from_outside("no rank had failed before")
     if over and any(one.lost_peer() for one in every):
@@ -124,7 +131,7 @@ _NETWORK = "check the network between the nodes, and each node's kernel log (dme
 
 
 def _killed_for_memory(every: Sequence[End], expected: int) -> FirstDeath | None:
-    killed = [one for one in every if one.oom_kills and one.status in (_KILL, 137, None) and one.how == "lost"]
+    killed = [one for one in every if one.oom_kills and one.status in (*_KILLED, None) and one.how == "lost"]
     if not killed:
         return None
     first = _earliest(killed)
@@ -266,6 +273,14 @@ def _uninterrupted(found: Sequence[End], every: Sequence[End]) -> list[End]:
 def _from_outside(why: str) -> FirstDeath:
     words = f"ended from outside (Ctrl-C, SIGTERM or the scheduler); {why}"
     return FirstDeath((), words, "", "likely", "ask who ended the job: the scheduler's record, the launcher's parent")
+
+
+def _out_of_time() -> FirstDeath:
+    longer = (
+        "ask for more time (sbatch --time), or save a checkpoint before the limit (sbatch --signal) and go on from it"
+    )
+    why = "ended from outside: the time limit of its job in Slurm has passed; no rank had failed before"
+    return FirstDeath((), why, "", "certain", longer)
 
 
 def _first_of(found: Sequence[End]) -> Sequence[End]:

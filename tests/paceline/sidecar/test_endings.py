@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from paceline.events import OpenCollective
-from paceline.sidecar.endings import BROKEN_S, Endings, Kernel
+from paceline.sidecar.endings import BROKEN_S, EARLY_S, LATE_S, Endings, Kernel, time_limit_s
 from paceline.sidecar.process_end import Exit, Handle, oom_events, oom_kills, process_exit, process_start
 from paceline.training.failure_messages import Failed
 from tests.kernel_release import EXITS_STAY
@@ -147,6 +147,24 @@ def test_an_exception_that_the_script_may_have_handled_did_not_end_a_process_tha
     processes.exits[4002] = Exit(status)
     (end,) = ended(endings)
     assert (end.error, end.how) == (error, "exception" if status else "exit")
+
+
+@pytest.mark.parametrize(
+    ("after_s", "late"), [(-EARLY_S - 1, False), (-EARLY_S, True), (0, True), (LATE_S, True), (LATE_S + 1, False)]
+)
+def test_an_end_at_the_time_limit_of_its_job_is_told_as_that(processes, after_s, late):
+    """A limit that was raised meanwhile is none any longer."""
+    endings = Endings(processes.kernel(), limit_s=1000.0)
+    endings.join(WHO, 4002)
+    processes.exits[4002] = Exit(-9)
+    endings.leave(WHO, 0.0, None, bye=False)
+    (ends,) = endings.drain(0.0, 1000.0 + after_s).values()
+    assert [end.out_of_time for end in ends] == [late]
+
+
+@pytest.mark.parametrize("word", ["", "-1", "0", "tomorrow", "1e99", "9" * 400, "Unknown"])
+def test_a_time_limit_that_is_no_time_is_none(word):
+    assert time_limit_s({"SLURM_JOB_END_TIME": word}) is None
 
 
 def test_a_process_that_this_node_cannot_see_ends_with_its_connection(processes):
