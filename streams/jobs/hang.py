@@ -73,6 +73,9 @@ class Seen(msgspec.Struct):
     moved: bool | None
     line: str
     pid: int
+    #: The line at which its data loader's worker stands, or why that is not known.
+    worker_line: str = ""
+    worker_unseen: str = ""
 
 
 class Stop(msgspec.Struct):
@@ -170,7 +173,9 @@ class Hang:
                     self.waits.see(rank, "")
         for one in looks:
             if one.rank < MOST_RANKS:
-                self.looks[one.rank] = Seen(one.rank, one.doing, one.moved, one.line, one.pid)
+                self.looks[one.rank] = Seen(
+                    one.rank, one.doing, one.moved, one.line, one.pid, one.worker_line, one.worker_unseen
+                )
                 self.waits.see(one.rank, one.line)
 
     def keeps_ranks(self) -> bool:
@@ -319,8 +324,12 @@ def _news(before: Stop, now: Stop) -> bool:
     """Whether ``now`` names other ranks, or a line that was not known before."""
     if before.accused() != now.accused():
         return True
-    lines = {place.rank: place.line for place in before.places}
-    return any(place.line and not lines.get(place.rank) for place in now.places)
+    known = {place.rank: place for place in before.places}
+    for place in now.places:
+        then = known.get(place.rank)
+        if (place.line and not (then and then.line)) or (place.worker_line and not (then and then.worker_line)):
+            return True
+    return False
 
 
 def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
@@ -375,7 +384,11 @@ def _place(stop: Stop) -> str:
         return ""
     place = next((one for one in stop.places if one.line), stop.places[0])
     words = [place.line, _DOING.get(place.doing, "")]
-    return "".join(f"{mark}{word}" for mark, word in zip((": ", ", "), filter(None, words), strict=False))
+    if place.worker_line:
+        words.append(f"whose worker is at {place.worker_line}")
+    elif place.worker_unseen:
+        words.append(f"whose worker's line is not known: {place.worker_unseen}")
+    return "".join(f"{mark}{word}" for mark, word in zip((": ", ", ", ", "), filter(None, words), strict=False))
 
 
 def _advice(stop: Stop, blocked: Blocked) -> str:
@@ -400,6 +413,7 @@ def _blocked(stop: Stop, nodes: Mapping[int, str]) -> Blocked:
         seq=stop.seq,
         operation=stop.operation,
         next=next_,
+        worker_line=place.worker_line if place is not None else "",
     )
 
 

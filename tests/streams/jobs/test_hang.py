@@ -155,6 +155,37 @@ class TestLooks:
         look({2: (doing, False, "")})
         assert said(trains.update(*wait(24)), {}).blocked.next == command
 
+    @pytest.fixture
+    def loads(self, trains):
+        """Rank 2 waits for its data loader."""
+
+        def look(**worker):
+            words = {"doing": "waiting_for_loader", "moved": False, "line": "train.py:9 load", "pid": 4002}
+            trains.look(range(MEMBERS), [RankLook(rank=2, time_s=0.0, **words, **worker)], standing=True)
+
+        return look
+
+    def test_the_line_of_a_loaders_worker_is_news(self, trains, wait, loads):
+        """It is read after the rank has been found to wait for it."""
+        loads()
+        trains.update(*wait(12))
+        loads(worker_line="dataset.py:54 read")
+        told = said(trains.update(*wait(13)), {})
+        assert "waiting for its data loader, whose worker is at dataset.py:54 read. Next: py-spy dump" in told.summary
+        assert (told.blocked.worker_line, told.blocked.line) == ("dataset.py:54 read", "train.py:9 load")
+        loads(worker_line="dataset.py:54 read")
+        assert trains.update(*wait(14)) is None
+
+    def test_why_a_workers_line_is_not_known_is_told(self, trains, wait, loads):
+        """And is no reason for a revision."""
+        loads()
+        trains.update(*wait(12))
+        loads(worker_unseen="py-spy is not installed on its node")
+        assert trains.update(*wait(13)) is None
+        told = said(trains.update(*wait(24)), {})
+        assert "whose worker's line is not known: py-spy is not installed on its node. Next" in told.summary
+        assert told.blocked.worker_line == ""
+
     def test_a_rank_that_was_stopped_after_a_collective_is_missing_from_the_next(self, trains, wait, look):
         """It has not reported the end of the one before, which all others are through: it waits for nobody there."""
         been_through(trains, {0: 0, 1: 0, 2: -1, 3: 0})
