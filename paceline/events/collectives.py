@@ -75,6 +75,8 @@ class RankLook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     it the innermost in the user's own code; empty where the rank did not answer. ``pid`` is the node's number of the
     process, 0 where it is not visible; ``wait_channel`` is where in the kernel it sleeps. ``cpu_s`` is the processor
     time that it took, and ``written_bytes`` what it wrote, in the ``span_s`` seconds since the look before.
+    ``worker_line`` is where the code of a worker of its data loader is, if the rank waits for that, and
+    ``worker_unseen`` why it could not be read.
     """
 
     rank: Rank
@@ -88,6 +90,8 @@ class RankLook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     span_s: Seconds = 0.0
     cpu_s: Seconds = 0.0
     written_bytes: Count = 0
+    worker_line: Word = ""
+    worker_unseen: Word = ""
 
 
 class CollectiveTimings(Produced, frozen=True, kw_only=True):

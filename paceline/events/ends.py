@@ -25,7 +25,8 @@ class RankEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     user's own code, ``thread`` the name of the thread where that is not the main one. Where there is an ``error`` and
     ``how`` is not "exception", it need not have ended the process. ``status`` is None where it could not be read.
     ``group``, ``seq`` and ``operation`` are of the collective that the rank was in. ``oom_kills`` is how many processes
-    of its control group the kernel killed for memory while it ran.
+    of its control group the kernel killed for memory while it ran. ``out_of_time``: the time that Slurm gives its job
+    (SLURM_JOB_END_TIME) had just run out.
     """
 
     rank: Rank
@@ -42,3 +43,4 @@ class RankEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seq: Count | None = None
     operation: Word = ""
     oom_kills: Count = 0
+    out_of_time: bool = False

@@ -70,6 +70,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     # Ranks can connect from here on; the clients that the sinks need take a while to import.
     from paceline.sidecar.assembly import build
+    from paceline.sidecar.endings import time_limit_s
 
     parts = build(options, dict(os.environ), say)
     sidecar = Sidecar(
@@ -84,6 +85,7 @@ def run(options: argparse.Namespace) -> int:
         plans=parts.plans,
         captures=parts.captures,
         capture_sink=parts.capture_sink,
+        limit_s=time_limit_s(os.environ),
     )
     signal.signal(signal.SIGTERM, lambda *_: sidecar.stop())
     if not options.until_empty:

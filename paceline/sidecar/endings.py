@@ -5,7 +5,7 @@ says is an argument or comes from a reader that is one, and so is the clock. A p
 asked for again until the sidecar ends; one that goes on though its connection broke has not ended.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +17,9 @@ from paceline.training.failure_messages import Failed
 
 #: A connection that broke this long before its process ends was not the end.
 BROKEN_S = 5.0
+#: Slurm ends a job from so long before its time limit, as this node's clock shows it, until so long after it: it looks
+#: once a minute, and waits between SIGTERM and SIGKILL. Later than that the limit was raised meanwhile.
+EARLY_S, LATE_S = 5.0, 300.0
 
 Job = tuple[str, int]
 Who = tuple[Job, int]
@@ -45,11 +48,22 @@ class _Rank:
     collective: OpenCollective | None = None
 
 
-class Endings:
-    """The ends of the ranks of one node."""
+def time_limit_s(environ: Mapping[str, str]) -> float | None:
+    """When Slurm ends the job of ``environ``, in Unix seconds; None where that is not known.
 
-    def __init__(self, kernel: Kernel | None = None) -> None:
+    >>> time_limit_s({"SLURM_JOB_END_TIME": "1790000000"}), time_limit_s({}), time_limit_s({"SLURM_JOB_END_TIME": "x"})
+    (1790000000.0, None, None)
+    """
+    raw = environ.get("SLURM_JOB_END_TIME", "")
+    return (float(raw) or None) if raw.isascii() and raw.isdigit() and len(raw) < 12 else None
+
+
+class Endings:
+    """The ends of the ranks of one node, whose job ends at ``limit_s`` (Unix seconds) where a scheduler says so."""
+
+    def __init__(self, kernel: Kernel | None = None, limit_s: float | None = None) -> None:
         self._kernel = kernel or Kernel()
+        self._limit_s = limit_s
         self._ranks: dict[Who, _Rank] = {}
 
     def join(self, who: Who, pid: int, handle: Handle | None = None) -> None:
@@ -109,6 +123,7 @@ class Endings:
             group=collective.group if collective else "",
             seq=collective.seq if collective else None,
             operation=collective.operation if collective else "",
+            out_of_time=self._limit_s is not None and -EARLY_S <= unix_s - self._limit_s <= LATE_S,
         )
         return end if failed is None else _raised(end, failed)
 

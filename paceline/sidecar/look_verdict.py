@@ -31,6 +31,13 @@ class ProcessLook(NamedTuple):
     written_bytes: int = 0
 
 
+class WorkerLine(NamedTuple):
+    """The line of a data loader's worker; "" where it is not known, and then maybe why."""
+
+    line: str = ""
+    unseen: str = ""
+
+
 class Seen(NamedTuple):
     """One look: at ``at_s``; ``answered`` is whether the rank's own thread did, ``timed`` whether its probe was on,
     ``marked`` whether the probe wrote anything down since the look before. ``process`` is None where it has gone."""

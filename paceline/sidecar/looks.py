@@ -7,10 +7,11 @@ Nothing happens while ranks move; a job that stands still is looked at twice, an
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from paceline.events import RankLook
 from paceline.sidecar.columns import LONGEST_WORD
-from paceline.sidecar.look_verdict import UNSEEN, ProcessLook, Seen, judge
+from paceline.sidecar.look_verdict import UNSEEN, ProcessLook, Seen, WorkerLine, judge
 from paceline.training.look_messages import LONGEST_FRAME, MOST_FRAMES, Looked
 
 #: A rank that marked nothing for so long is looked at: at least, for so many times the longest gap that ended, at most.
@@ -25,6 +26,19 @@ MOST_LOOKED, MOST_SENT_FRAMES = 64, 8
 Job = tuple[str, int]
 Who = tuple[Job, int]
 ReadProcess = Callable[[int, int], ProcessLook | None]
+
+
+class Workers(Protocol):
+    """What reads the workers of data loaders; ``pid`` is a rank's process."""
+
+    def ask(self, pid: int) -> WorkerLine:
+        """What is known of them; they are read from now on."""
+
+    def forget(self, pid: int) -> None:
+        """The rank waits for none."""
+
+    def turn(self, now_s: float) -> None:
+        """Go on reading."""
 
 
 @dataclass
@@ -56,10 +70,12 @@ class _Job:
 
 
 class Looks:
-    """The looks at the ranks of one node. ``read`` tells of a process and one of its threads."""
+    """The looks at the ranks of one node. ``read`` tells of a process and one of its threads, ``workers`` of the
+    workers of a data loader."""
 
-    def __init__(self, read: ReadProcess) -> None:
+    def __init__(self, read: ReadProcess, workers: Workers) -> None:
         self._read = read
+        self._workers = workers
         self._jobs: dict[Job, _Job] = {}
         self._number = 0
 
@@ -72,7 +88,9 @@ class Looks:
         """A rank has left, or its connection has ended."""
         job = self._jobs.get(who[0])
         if job is not None:
-            job.ranks.pop(who[1], None)
+            left = job.ranks.pop(who[1], None)
+            if left is not None:
+                self._workers.forget(left.pid)
             if not job.ranks:
                 del self._jobs[who[0]]
 
@@ -86,6 +104,7 @@ class Looks:
 
     def wishes(self, now_s: float) -> Iterator[tuple[Who, int]]:
         """The ranks to be asked now, each with the number of its look."""
+        self._workers.turn(now_s)
         for key, job in self._jobs.items():
             still_s = now_s - min(rank.moved_s for rank in job.ranks.values())
             if still_s < max(LEAST_S, min(TIMES * job.longest_s, MOST_S)):
@@ -107,11 +126,11 @@ class Looks:
         for rank in list(job.ranks.values())[:MOST_LOOKED]:
             rank.asked, rank.answer = (self._number, now_s), None
 
-    @staticmethod
-    def _forget(job: _Job) -> None:
+    def _forget(self, job: _Job) -> None:
         if job.round is not None:
             job.round = None
             for rank in job.ranks.values():
+                self._workers.forget(rank.pid)
                 rank.asked = rank.answer = rank.before = None
         for rank in job.ranks.values():
             rank.marked = False
@@ -152,6 +171,11 @@ class Looks:
         doing, moved = judge(before, seen)
         rank.asked, rank.answer, rank.before, rank.marked = None, None, seen, False
         then = before.process if before is not None else None
+        worker = WorkerLine()
+        if doing == "waiting_for_loader" and moved is False:
+            worker = self._workers.ask(rank.pid)
+        else:
+            self._workers.forget(rank.pid)
         return RankLook(
             rank=number,
             time_s=max(unix_s, 0.0),
@@ -164,6 +188,8 @@ class Looks:
             span_s=now_s - before.at_s if before is not None else 0.0,
             cpu_s=max(process.cpu_s - then.cpu_s, 0.0) if process and then else 0.0,
             written_bytes=max(process.written_bytes - then.written_bytes, 0) if process and then else 0,
+            worker_line=worker.line[:LONGEST_WORD],
+            worker_unseen=worker.unseen,
         )
 
 

@@ -82,12 +82,20 @@ def _exit(code: int | None) -> Exit:
 
 
 def oom_events(pid: int, proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> Path | None:
-    """The file that counts kills for memory in the control group of ``pid``; None where there is none."""
+    """The file that counts kills for memory in the control group of ``pid``; None where there is none.
+
+    Where version 1 of the control groups has the memory, as in hybrid set-ups, version 2 does not count them.
+    """
+    files = []
     for line in text_of(proc / str(pid) / "cgroup").splitlines():
-        if line.startswith("0::/") and ".." not in line:
-            file = groups / line[len("0::/") :] / "memory.events"
-            return file if file.is_file() else None
-    return None
+        _, controllers, path = line.split(":", 2) if line.count(":") >= 2 else ("", "", "")
+        if not path.startswith("/") or ".." in path:
+            continue
+        if line.startswith("0::"):
+            files.append(groups / path[1:] / "memory.events")
+        elif "memory" in controllers.split(","):
+            files.insert(0, groups / "memory" / path[1:] / "memory.oom_control")
+    return next((file for file in files if file.is_file()), None)
 
 
 def oom_kills(file: Path | None) -> int:

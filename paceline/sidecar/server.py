@@ -44,6 +44,7 @@ from paceline.sidecar.rank_messages import (
 )
 from paceline.sidecar.rank_rows import Report
 from paceline.sidecar.sinks import Sink
+from paceline.sidecar.worker_lines import WorkerLines, py_spy
 from paceline.terminal import say
 from paceline.topics import CAPTURE
 from paceline.training import marks
@@ -162,12 +163,14 @@ class Sidecar:
         plans: Plans | None = None,
         captures: Captures | None = None,
         capture_sink: CaptureSink | None = None,
+        limit_s: float | None = None,
     ) -> None:
         self._listener = listener
         self._batcher = batcher
         self._interfaces = Interfaces()
-        self._looks = Looks(process_look)
-        self._endings = Endings()
+        self._workers = WorkerLines(py_spy())
+        self._looks = Looks(process_look, self._workers)
+        self._endings = Endings(limit_s=limit_s)
         self._sinks = sinks
         self._commands = commands
         self._nccl = nccl
@@ -215,6 +218,7 @@ class Sidecar:
             conditions.close()
         if self._captures is not None:
             self._captures.close()
+        self._workers.close()
         deadline = time.monotonic() + CLOSE_S
         readers = [one for one in (self._commands, self._plans) if one is not None]
         for reader in readers:

@@ -45,8 +45,8 @@ class Subject(NamedTuple):
 
 
 class Blocked(NamedTuple):
-    """Where code is blocked or ended: the line of those accused and of the others, who only waits, in which collective,
-    the command to run next, and how sure that is; "" and None where that is not known."""
+    """Where code is blocked or ended: the lines of those accused, the others and a loader's worker, who only waits, in
+    which collective, the command to run next, and how sure that is; "" and None where that is not known."""
 
     line: str
     others_line: str
@@ -55,6 +55,7 @@ class Blocked(NamedTuple):
     operation: str
     next: str
     sure: str = ""
+    worker_line: str = ""
 
 
 class Said(NamedTuple):

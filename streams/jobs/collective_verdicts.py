@@ -91,7 +91,8 @@ class Collectives:
             # Without a time a message does not say who waits; of those with rows it shows that they have gone on.
             spoken = who.ranks if left or message.now_s is not None else self._gone_on(message)
             self.hang.look(spoken, looks, standing=message.now_s is not None and not left)
-            stopped = None if left else self.hang.update(spoken, message.open, message.now_s)
+            expected = self.coverage.expected
+            stopped = None if left else self.hang.update(spoken, message.open, message.now_s, expected)
             if stopped is not None:
                 findings.append(self._finding(stopped, hang.said(stopped, self.nodes), message))
         if isinstance(message, StepTimings):

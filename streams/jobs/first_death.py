@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-import msgspec
+from paceline.events import RankEnd
 
 Sure = Literal["certain", "likely", "unsure"]
 #: Two ends of one node that are further apart than this are in this order: the launcher looks every 0.1 s, and a rank
@@ -33,6 +33,7 @@ _SIGNALS = {
     -11: "crashed (SIGSEGV)",
 }
 _ABORT, _KILL = -6, -9
+_KILLED = (_KILL, 137)
 #: What a rank raises because another has gone, or has not come.
 _LOST_PEER = re.compile(
     r"Connection closed by peer|Connection reset by peer|Read error \[|Write error \[|Socket closed|"
@@ -49,24 +50,10 @@ _MEMORY_HOST = re.compile(r"can't allocate memory|Cannot allocate memory|not eno
 _INTERRUPTS = ("KeyboardInterrupt", "SignalException")
 
 
-class End(msgspec.Struct, frozen=True):
-    """How one rank ended, as in ``RankEnd``, on ``node``; ``status`` None: not known."""
+class End(RankEnd, frozen=True, kw_only=True):
+    """How one rank ended, on ``node``."""
 
-    rank: int
     node: str
-    time_s: float
-    how: str
-    error: str = ""
-    message: str = ""
-    first: str = ""
-    line: str = ""
-    thread: str = ""
-    status: int | None = None
-    pid: int = 0
-    group: str = ""
-    seq: int | None = None
-    operation: str = ""
-    oom_kills: int = 0
 
     def of_main(self) -> bool:
         """Whether an exception is known to have ended it: not one of another thread, or that may have been handled."""
@@ -76,9 +63,13 @@ class End(msgspec.Struct, frozen=True):
         """Whether Ctrl-C ended it."""
         return self.error.rpartition(".")[2] in _INTERRUPTS
 
+    def timed_out(self) -> bool:
+        """Whether Slurm ended it at the job's time limit: by SIGTERM, and by SIGKILL what does not end from that."""
+        return self.out_of_time and not self.error and self.status in (*_OUTSIDE, *_KILLED)
+
     def interrupted(self) -> bool:
         """Whether it was ended from outside, or by its launcher."""
-        return self.by_keyboard() or (not self.of_main() and self.status in _OUTSIDE)
+        return self.by_keyboard() or self.timed_out() or (not self.of_main() and self.status in _OUTSIDE)
 
     def lost_peer(self) -> bool:
         """Whether its exception only follows from the end of another rank."""
@@ -91,7 +82,7 @@ class End(msgspec.Struct, frozen=True):
 
     def signalled(self) -> bool:
         """Whether a signal ended it that no launcher begins with."""
-        return not self.of_main() and self.status in _SIGNALS
+        return not (self.of_main() or self.timed_out()) and self.status in _SIGNALS
 
     def vanished(self) -> bool:
         """Whether all that is known is that it has gone."""
@@ -104,7 +95,7 @@ class End(msgspec.Struct, frozen=True):
     def exited(self) -> bool:
         """Whether the program itself ended it, with a status of a failure, and said no more."""
         status = self.status
-        return not self.error and status is not None and status > 0 and status not in _OUTSIDE
+        return not (self.error or self.timed_out()) and status is not None and status > 0 and status not in _OUTSIDE
 
 
 class FirstDeath(NamedTuple):
@@ -127,6 +118,8 @@ def first_death(ends: Mapping[int, End], expected: int) -> FirstDeath | None:
         found = rule(every, expected)
         if found is not None:
             return found
+    if any(one.timed_out() for one in every) and (over or all(one.timed_out() for one in every)):
+        return _out_of_time()
     if over and any(one.interrupted() for one in every):
         return _from_outside("no rank had failed before")
     if over and any(one.lost_peer() for one in every):
@@ -138,7 +131,7 @@ _NETWORK = "check the network between the nodes, and each node's kernel log (dme
 
 
 def _killed_for_memory(every: Sequence[End], expected: int) -> FirstDeath | None:
-    killed = [one for one in every if one.oom_kills and one.status in (_KILL, 137, None) and one.how == "lost"]
+    killed = [one for one in every if one.oom_kills and one.status in (*_KILLED, None) and one.how == "lost"]
     if not killed:
         return None
     first = _earliest(killed)
@@ -280,6 +273,14 @@ def _uninterrupted(found: Sequence[End], every: Sequence[End]) -> list[End]:
 def _from_outside(why: str) -> FirstDeath:
     words = f"ended from outside (Ctrl-C, SIGTERM or the scheduler); {why}"
     return FirstDeath((), words, "", "likely", "ask who ended the job: the scheduler's record, the launcher's parent")
+
+
+def _out_of_time() -> FirstDeath:
+    longer = (
+        "ask for more time (sbatch --time), or save a checkpoint before the limit (sbatch --signal) and go on from it"
+    )
+    why = "ended from outside: the time limit of its job in Slurm has passed; no rank had failed before"
+    return FirstDeath((), why, "", "certain", longer)
 
 
 def _first_of(found: Sequence[End]) -> Sequence[End]:

@@ -27,6 +27,9 @@ MOST_TOLD = 64
 _SHOWN = 8
 #: A missing rank that still moves holds the finding back for so long, in seconds: PyTorch's own limit by default.
 MOVES_S = 600.0
+#: Changes of whom and what a hang names that are reported one by one in each state; a further one is reported once the
+#: wait has grown by this factor. In a job of thousands of nodes each message may change it.
+MOST_NEWS, NEWS_GROWTH = 3, 1.25
 #: What a rank does, in words.
 _DOING = {
     "moving": "it is working",
@@ -70,6 +73,9 @@ class Seen(msgspec.Struct):
     moved: bool | None
     line: str
     pid: int
+    #: The line at which its data loader's worker stands, or why that is not known.
+    worker_line: str = ""
+    worker_unseen: str = ""
 
 
 class Stop(msgspec.Struct):
@@ -91,8 +97,11 @@ class Stop(msgspec.Struct):
     others_line: str = ""
     #: The calls that differ under this number, each as words and its ranks, most ranks first; empty where they agree.
     calls: list[tuple[str, list[int]]] = []
-    #: Whether each of the ranks that this one lacks waits in another group for ranks that wait here.
-    crossed: bool = False
+    #: Where the others wait for ranks that wait here, because groups are used in different order: the first of them,
+    #: how many they are, and their collective.
+    across: list[int] = []
+    across_waits: int = 0
+    across_in: str = ""
 
     def accused(self) -> list[int]:
         """The ranks to name: those missing, or the few that call something else."""
@@ -109,7 +118,7 @@ class Stop(msgspec.Struct):
     def seen(self) -> bool:
         """Whether it is known why nobody gets further: all the missing stand still, calls differ, or groups cross."""
         still = [place for place in self.places if place.moved is False]
-        return bool(self.calls) or self.crossed or (bool(self.missing) and len(still) == len(self.missing))
+        return bool(self.calls or self.across) or (bool(self.missing) and len(still) == len(self.missing))
 
 
 class HangEvidence(Measured, frozen=True, kw_only=True):
@@ -118,6 +127,19 @@ class HangEvidence(Measured, frozen=True, kw_only=True):
     waited_s: float
     usual_s: float
     stop: Stop
+
+
+class Reported(msgspec.Struct):
+    """What was last reported: the collective, after how long a wait, and how many changes since the state changed."""
+
+    stop: Stop
+    waited_s: float
+    changes: int = 0
+
+    def is_due(self, now: Stop, waited_s: float) -> bool:
+        """Whether ``now``, after ``waited_s``, is to be reported for what it names."""
+        room = self.changes < MOST_NEWS or waited_s >= NEWS_GROWTH * self.waited_s
+        return room and _news(self.stop, now)
 
 
 HangEpisode = Episode[str, HangEvidence]
@@ -132,6 +154,7 @@ class Hang:
         self.looks: dict[int, Seen] = {}
         self.longest_s = 0.0
         self.last_step = -1
+        self.reported: Reported | None = None
         # It only goes on waiting: growth is no news.
         self.tracker = Tracker(HangEpisode, Policy(growth_at=frozenset()))
 
@@ -150,15 +173,21 @@ class Hang:
                     self.waits.see(rank, "")
         for one in looks:
             if one.rank < MOST_RANKS:
-                self.looks[one.rank] = Seen(one.rank, one.doing, one.moved, one.line, one.pid)
+                self.looks[one.rank] = Seen(
+                    one.rank, one.doing, one.moved, one.line, one.pid, one.worker_line, one.worker_unseen
+                )
                 self.waits.see(one.rank, one.line)
 
     def keeps_ranks(self) -> bool:
         """Whether anything is kept of ranks that wait or were looked at."""
         return bool(self.waits.waits or self.looks)
 
-    def update(self, ranks: Sequence[int], open_: Sequence[OpenCollective], now_s: float | None) -> HangEpisode | None:
-        """Take in who of ``ranks`` waits at ``now_s``, nobody at None; the episode where there is news of it."""
+    def update(
+        self, ranks: Sequence[int], open_: Sequence[OpenCollective], now_s: float | None, expected: int = 0
+    ) -> HangEpisode | None:
+        """Take in who of ``ranks`` waits at ``now_s``, nobody at None; the episode where there is news of it.
+
+        ``expected`` is how many ranks the job has, 0 where that is not known."""
         if now_s is None and not self.waits.waits:
             return None
         now_s = now_s or 0.0
@@ -169,12 +198,12 @@ class Hang:
                 waits.setdefault(one.rank, []).append(Wait(one.rank, *words, now_s - one.start_s, one.bytes))
         for rank, its in waits.items():
             self.waits.stand(rank, its)
-        return self._judge()
+        return self._judge(expected)
 
-    def _judge(self) -> HangEpisode | None:
+    def _judge(self, expected: int) -> HangEpisode | None:
         longest = self.waits.longest_s()
         place = self.waits.first() if longest >= self.config.seen_share * self.config.least_s else None
-        stop = self._stop(place) if place is not None else None
+        stop = self._stop(place, expected) if place is not None else None
         threshold = self._threshold(stop, longest)
         signal: Signal | None = None if self.waits.keeps_anybody() else "calm"
         if stop is not None and threshold is not None and longest >= threshold:
@@ -185,11 +214,17 @@ class Hang:
         episode = episode or self.tracker.begin(_JOB, self.last_step)
         news = False
         if signal != "calm" and stop is not None and threshold is not None:
-            news = episode.evidence is not None and _news(episode.evidence.stop, stop)
+            news = self.reported is not None and self.reported.is_due(stop, longest)
             episode.lost_s = episode.span_s = longest
             margin = longest / threshold
             episode.evidence = HangEvidence(margin=margin, waited_s=longest, usual_s=self.longest_s, stop=stop)
-        return self.tracker.revise(_JOB, signal, longest, news=news)
+        before = episode.state
+        found = self.tracker.revise(_JOB, signal, longest, news=news)
+        if found is not None:
+            seen = found.measured
+            changes = self.reported.changes + 1 if self.reported is not None and found.state == before else 0
+            self.reported = None if signal == "calm" else Reported(seen.stop, seen.waited_s, changes)
+        return found
 
     def _threshold(self, stop: Stop | None, longest: float) -> float | None:
         """How long is too long for ``stop``; None while one of the missing moves.
@@ -204,7 +239,7 @@ class Hang:
             return min(max(config.seen_share * config.least_s, config.seen_times * self.longest_s), usual)
         return usual
 
-    def _stop(self, place: Place) -> Stop:
+    def _stop(self, place: Place, expected: int) -> Stop:
         """What is known of ``place``."""
         calls = place.calls()
         stop = Stop(
@@ -218,8 +253,8 @@ class Hang:
             unknown=place.unknown(),
             last_seq=place.last_seq(),
             calls=calls if len(calls) > 1 else [],
-            crossed=not place.missing and self._crossed(place),
         )
+        self._cross(stop, place, expected)
         accused = stop.accused()
         stop.places = [self.looks[rank] for rank in accused[:MOST_TOLD] if rank in self.looks]
         stop.others_line = self._most_common_line(place, accused if stop.calls else [])
@@ -230,13 +265,29 @@ class Hang:
         del lines[""]
         return max(sorted(lines), key=lines.__getitem__, default="")
 
-    def _crossed(self, place: Place) -> bool:
-        """Whether ranks that have not come here wait where those that wait here have not come, and none moves."""
-        behind, waiting = place.behind[:MOST_TOLD], place.waiting[:MOST_TOLD]
-        if any(self.looks[rank].moved for rank in (*behind, *waiting) if rank in self.looks):
-            return False
-        others = {where for late in behind for where in self.waits.where(late)}
-        return any(self.waits.reached.get(group, {}).get(rank, seq) < seq for group, seq in others for rank in waiting)
+    def _cross(self, stop: Stop, place: Place, expected: int) -> None:
+        """Note who waits for those in ``place`` elsewhere, if groups are used in different order and none moves."""
+        other = None if place.missing else self._waits_across(place) or self._waits_around(expected)
+        if other is None:
+            return
+        across = [rank for rank in other.waiting[:MOST_TOLD] if rank not in place.waits]
+        if not any(self.looks[rank].moved for rank in (*across, *stop.waiting) if rank in self.looks):
+            stop.across, stop.across_waits = across, len(other.waiting)
+            stop.across_in = _collective(other.operation(), other.seq, other.group)
+
+    def _waits_across(self, place: Place) -> Place | None:
+        """Where ranks that have not come to ``place`` wait for ranks that wait in it."""
+        others = {where for late in place.behind[:MOST_TOLD] for where in self.waits.where(late)}
+        for group, seq in sorted(others):
+            reached = self.waits.reached.get(group, {})
+            if any(reached.get(rank, seq) < seq for rank in place.waiting[:MOST_TOLD]):
+                return self.waits.place((group, seq))
+        return None
+
+    def _waits_around(self, expected: int) -> Place | None:
+        """Another place, if every rank of the job waits and every place lacks a member: then they wait in a circle,
+        though nothing tells who the members of a group are before its first collective."""
+        return self.waits.second() if self.waits.all_lack(expected) else None
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data."""
@@ -246,6 +297,7 @@ class Hang:
             "looks": [msgspec.to_builtins(place) for place in self.looks.values()],
             "longest_s": self.longest_s,
             "last_step": self.last_step,
+            "reported": msgspec.to_builtins(self.reported),
             "tracker": self.tracker.snapshot(),
         }
 
@@ -264,6 +316,7 @@ class Hang:
         for rank, its in waits.items():
             self.waits.stand(rank, its)
         self.longest_s, self.last_step = float(data["longest_s"]), int(data["last_step"])
+        self.reported = msgspec.convert(data.get("reported"), Reported | None)
         self.tracker.load(data["tracker"])
 
 
@@ -271,14 +324,19 @@ def _news(before: Stop, now: Stop) -> bool:
     """Whether ``now`` names other ranks, or a line that was not known before."""
     if before.accused() != now.accused():
         return True
-    lines = {place.rank: place.line for place in before.places}
-    return any(place.line and not lines.get(place.rank) for place in now.places)
+    known = {place.rank: place for place in before.places}
+    for place in now.places:
+        then = known.get(place.rank)
+        if (place.line and not (then and then.line)) or (place.worker_line and not (then and then.worker_line)):
+            return True
+    return False
 
 
 def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
     """What is said of a job that has stopped. ``nodes``: where each rank runs."""
     seen, stop = episode.measured, episode.measured.stop
     where = f"{stop.operation} number {stop.seq} of group {stop.group}"
+    collective = _collective(stop.operation, stop.seq, stop.group)
     longest = "longest so far; beside it the longest that ever ended well"
     evidence = [
         number("waited", seen.waited_s, "s", seen.usual_s, longest),
@@ -288,19 +346,17 @@ def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
         evidence.append(number("missing_reached", stop.last_seq, "number", stop.seq, "last collective of the missing"))
     accused = stop.accused()
     blocked = _blocked(stop, nodes)
-    waiting = f"{_ranks(stop.waiting, stop.waits)} blocked in {_collective(stop)} for {seen.waited_s:.0f} s"
+    waiting = f"{_ranks(stop.waiting, stop.waits)} blocked in {collective} for {seen.waited_s:.0f} s"
     reason = _reason(stop)
     summary = f"{waiting}; {reason}. {_advice(stop, blocked)}"
-    over = (
-        f"{_ranks(stop.waiting, stop.waits)} blocked in {_collective(stop)} for {seen.waited_s:.0f} s; now it goes on."
-    )
+    over = f"{_ranks(stop.waiting, stop.waits)} blocked in {collective} for {seen.waited_s:.0f} s; now it goes on."
     on = tuple(sorted({nodes[rank] for rank in accused if rank in nodes}))
     subject = Subject("hang", where, ranks=tuple(accused), group=stop.group, nodes=on)
     return Said(subject, evidence, summary, over=over, blocked=blocked)
 
 
-def _collective(stop: Stop) -> str:
-    return f"{stop.operation} #{stop.seq} (group {stop.group})"
+def _collective(operation: str, seq: int, group: str) -> str:
+    return f"{operation} #{seq} (group {group})"
 
 
 def _reason(stop: Stop) -> str:
@@ -312,8 +368,10 @@ def _reason(stop: Stop) -> str:
         place = _place(stop)
         verb = "has" if stop.misses == 1 else "have"
         return f"{plain_ranks(stop.missing, stop.misses)} {verb} not called it{place}"
-    if stop.crossed:
-        return "the others wait in another group for these: two groups are used in different order"
+    if stop.across:
+        verb = "waits" if stop.across_waits == 1 else "wait"
+        others = plain_ranks(stop.across, stop.across_waits)
+        return f"{others} {verb} in {stop.across_in} for these: two groups are used in different order"
     if stop.unknown:
         members = "1 member of the group has" if stop.unknown == 1 else f"{stop.unknown} members of the group have"
         return f"{members} never reported"
@@ -326,13 +384,17 @@ def _place(stop: Stop) -> str:
         return ""
     place = next((one for one in stop.places if one.line), stop.places[0])
     words = [place.line, _DOING.get(place.doing, "")]
-    return "".join(f"{mark}{word}" for mark, word in zip((": ", ", "), filter(None, words), strict=False))
+    if place.worker_line:
+        words.append(f"whose worker is at {place.worker_line}")
+    elif place.worker_unseen:
+        words.append(f"whose worker's line is not known: {place.worker_unseen}")
+    return "".join(f"{mark}{word}" for mark, word in zip((": ", ", ", ", "), filter(None, words), strict=False))
 
 
 def _advice(stop: Stop, blocked: Blocked) -> str:
     if blocked.next:
         return f"Next: {blocked.next}"
-    if stop.unknown and not (stop.calls or stop.crossed):
+    if stop.unknown and not (stop.calls or stop.across):
         return "Check that they have started."
     return "Next: compare the order, operations and sizes of the calls on these ranks; check the network."
 
@@ -347,10 +409,11 @@ def _blocked(stop: Stop, nodes: Mapping[int, str]) -> Blocked:
     return Blocked(
         line=place.line if place is not None else "",
         others_line=stop.others_line,
-        victims=tuple(rank for rank in stop.waiting if rank not in accused),
+        victims=tuple(rank for rank in sorted((*stop.waiting, *stop.across)) if rank not in accused),
         seq=stop.seq,
         operation=stop.operation,
         next=next_,
+        worker_line=place.worker_line if place is not None else "",
     )
 
 

@@ -75,6 +75,16 @@ class Ranking(Generic[Key]):
             heappop(self._heap)
         return self._heap[0][1] if self._heap else None
 
+    def second(self) -> Key | None:
+        """The key that comes next after the first; None where there is none."""
+        first = self.first()
+        if first is None:
+            return None
+        order = self._order.pop(first)
+        second = self.first()
+        self.put(first, order)
+        return second
+
 
 class Place:
     """A collective in which ranks wait. Lists of ranks are sorted."""
@@ -147,6 +157,10 @@ class Place:
         """Members of the group that were never heard of."""
         return max(max(self.sizes, default=0) - self.known - self.strangers, 0)
 
+    def lacks(self) -> bool:
+        """Whether a member of the group does not wait here and has not been through it."""
+        return bool(self.behind) or self.unknown() > 0
+
     def differ(self) -> bool:
         """Whether ranks have called different things."""
         if self._sized():
@@ -201,6 +215,8 @@ class Waits:
         self._untimed: set[int] = set()
         self._longest: Ranking[int] = Ranking()
         self._first: Ranking[Where] = Ranking()
+        #: The places that keep ranks though they lack none.
+        self._full: set[Where] = set()
 
     def reach(self, rank: int, group: str, seq: int) -> None:
         """``rank`` has been through number ``seq`` of ``group``."""
@@ -275,7 +291,20 @@ class Waits:
     def first(self) -> Place | None:
         """The place to name; None where nobody waits for others."""
         where = self._first.first()
-        return self._places[where[0]][where[1]] if where is not None else None
+        return self.place(where) if where is not None else None
+
+    def second(self) -> Place | None:
+        """The place to name next; None where nobody waits for others elsewhere."""
+        where = self._first.second()
+        return self.place(where) if where is not None else None
+
+    def place(self, where: Where) -> Place:
+        """The place at ``where``, in which ranks wait."""
+        return self._places[where[0]][where[1]]
+
+    def all_lack(self, ranks: int) -> bool:
+        """Whether ``ranks`` ranks wait, and no place in which they do has all its members."""
+        return len(self._kept) >= ranks > 1 and not self._full
 
     def where(self, rank: int) -> Iterable[Where]:
         """The places that keep ``rank``."""
@@ -300,6 +329,7 @@ class Waits:
             self._settle(place)
             return
         self._first.drop(where)
+        self._full.discard(where)
         self._all_behind -= len(place.behind)
         del self._places[place.group][place.seq]
         if not self._places[place.group]:
@@ -406,6 +436,10 @@ class Waits:
             self._first.put(place.where, (*place.order(), place.where))
         else:
             self._first.drop(place.where)
+        if place.waiting and not place.lacks():
+            self._full.add(place.where)
+        else:
+            self._full.discard(place.where)
 
     def _time(self, rank: int) -> None:
         if rank in self._kept:

@@ -6,6 +6,7 @@ import pytest
 
 from experiments.hangs import __main__ as bench
 from experiments.hangs.cases import BY_NAME, Outcome, judged
+from experiments.hangs.look_cost import cost
 
 
 def finding(state="confirmed", waited_s=24.0, **changes):
@@ -82,3 +83,11 @@ def test_an_unknown_case_is_refused(tmp_path, capsys):
     with pytest.raises(SystemExit):
         bench.main(["--only", "loop,lop", "--out", str(tmp_path / "hangs.jsonl")])
     assert "unknown case lop" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_what_a_look_costs_is_measured_on_real_processes():
+    """Some processor time on either side."""
+    found = cost(3)
+    assert found.sidecar_s > 0.0
+    assert found.rank_s > 0.0

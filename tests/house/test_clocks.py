@@ -57,6 +57,7 @@ DATES = {
     "paceline/sidecar/balance.py": ENDS,
     "paceline/sidecar/decode.py": "ranks date what they send",
     "paceline/sidecar/collective_sums.py": "a step, in a function of another's name",
+    "paceline/sidecar/endings.py": "Slurm dates the end of its job",
     "paceline/sidecar/nccl_times.py": "NCCL dates its calls",
     "paceline/sidecar/server.py": "ranks date what they send",
     "paceline/top/picture.py": SHOWN,

@@ -3,12 +3,13 @@
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from paceline.events import OpenCollective
-from paceline.sidecar.endings import BROKEN_S, Endings, Kernel
+from paceline.sidecar.endings import BROKEN_S, EARLY_S, LATE_S, Endings, Kernel, time_limit_s
 from paceline.sidecar.process_end import Exit, Handle, oom_events, oom_kills, process_exit, process_start
 from paceline.training.failure_messages import Failed
 from tests.kernel_release import EXITS_STAY
@@ -41,6 +42,27 @@ def endings(processes):
     made = Endings(processes.kernel())
     made.join(WHO, 4002)
     return made
+
+
+@pytest.fixture
+def small_group(until):
+    """A control group of 64 MiB, of whichever version has the memory here."""
+    name = f"paceline-test-{os.getpid()}"
+    for root, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        group = Path(root) / name
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        if (group / limit).is_file():
+            break
+        group.rmdir()
+    else:
+        pytest.skip("no control group with a limit of memory can be made here: it takes root")
+    (group / limit).write_text(str(64 << 20))
+    yield group
+    until(lambda: not (group / "cgroup.procs").read_text())
+    group.rmdir()
 
 
 def ended(endings, now_s=0.0):
@@ -125,6 +147,24 @@ def test_an_exception_that_the_script_may_have_handled_did_not_end_a_process_tha
     processes.exits[4002] = Exit(status)
     (end,) = ended(endings)
     assert (end.error, end.how) == (error, "exception" if status else "exit")
+
+
+@pytest.mark.parametrize(
+    ("after_s", "late"), [(-EARLY_S - 1, False), (-EARLY_S, True), (0, True), (LATE_S, True), (LATE_S + 1, False)]
+)
+def test_an_end_at_the_time_limit_of_its_job_is_told_as_that(processes, after_s, late):
+    """A limit that was raised meanwhile is none any longer."""
+    endings = Endings(processes.kernel(), limit_s=1000.0)
+    endings.join(WHO, 4002)
+    processes.exits[4002] = Exit(-9)
+    endings.leave(WHO, 0.0, None, bye=False)
+    (ends,) = endings.drain(0.0, 1000.0 + after_s).values()
+    assert [end.out_of_time for end in ends] == [late]
+
+
+@pytest.mark.parametrize("word", ["", "-1", "0", "tomorrow", "1e99", "9" * 400, "Unknown"])
+def test_a_time_limit_that_is_no_time_is_none(word):
+    assert time_limit_s({"SLURM_JOB_END_TIME": word}) is None
 
 
 def test_a_process_that_this_node_cannot_see_ends_with_its_connection(processes):
@@ -260,3 +300,40 @@ class TestKernel:
         (tmp_path / "12" / "cgroup").write_text("0::/../../job\n")
         assert oom_events(12, tmp_path, tmp_path / "groups") is None
         assert oom_kills(None) == oom_kills(tmp_path / "none") == 0
+
+    @pytest.mark.parametrize("lines", ["4:cpu,memory:/job\n0::/\n", "0::/\n4:memory:/job\n", "4:memory:/job\n"])
+    def test_kills_where_version_1_has_the_memory(self, tmp_path, lines):
+        """In hybrid set-ups there is a version 2, which counts none."""
+        (group := tmp_path / "groups" / "memory" / "job").mkdir(parents=True)
+        (tmp_path / "groups" / "memory.events").write_text("oom_kill 0\n")
+        (group / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n")
+        (tmp_path / "12").mkdir()
+        (tmp_path / "12" / "cgroup").write_text(lines)
+        assert oom_kills(oom_events(12, tmp_path, tmp_path / "groups")) == 3
+
+    @pytest.mark.parametrize(
+        "lines", ["4:memory:/../job\n", "4:memory\n", ":::\n", "4:memory:job\n", "4:memoryx:/job\n"]
+    )
+    def test_odd_lines_name_no_file(self, tmp_path, lines):
+        """Outside of the tree, cut, or of something else."""
+        (group := tmp_path / "groups" / "memory" / "job").mkdir(parents=True)
+        (group / "memory.oom_control").write_text("oom_kill 3\n")
+        (tmp_path / "12").mkdir()
+        (tmp_path / "12" / "cgroup").write_text(lines)
+        assert oom_events(12, tmp_path, tmp_path / "groups") is None
+
+    @pytest.mark.slow
+    def test_a_real_kill_for_memory_is_counted(self, small_group):
+        """By the kernel, in a control group of 64 MiB."""
+        eats = "input(); data = bytearray(512 << 20); print(len(data))"
+        with subprocess.Popen([sys.executable, "-c", eats], stdin=subprocess.PIPE, text=True) as child:
+            (small_group / "cgroup.procs").write_text(str(child.pid))
+            endings = Endings()
+            endings.join(WHO, child.pid)
+            child.stdin.write("\n")
+            child.stdin.flush()
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+            endings.look(WHO)
+            endings.leave(WHO, 0.0, None, bye=False)
+            (end,) = ended(endings)
+        assert (end.how, end.status, end.oom_kills) == ("lost", -signal.SIGKILL, 1)

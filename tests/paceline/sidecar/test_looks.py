@@ -6,6 +6,7 @@ import pytest
 
 from paceline.sidecar.look_verdict import ProcessLook
 from paceline.sidecar.looks import AGAIN_S, ANSWER_S, LEAST_S, LONGEST_S, MOST_LOOKED, MOST_S, Looks
+from paceline.sidecar.worker_lines import WorkerLines
 from paceline.training.look_messages import Looked
 
 JOB = ("train", 0)
@@ -16,7 +17,7 @@ class Node:
 
     def __init__(self, ranks=2):
         self.processes = {100 + rank: ProcessLook("S") for rank in range(ranks)}
-        self.looks = Looks(lambda pid, task: self.processes.get(pid))
+        self.looks = Looks(lambda pid, task: self.processes.get(pid), WorkerLines(None))
         self.silent = set()
         for rank in range(ranks):
             self.looks.join((JOB, rank), 100 + rank, 0.0)

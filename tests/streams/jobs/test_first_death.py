@@ -13,6 +13,7 @@ KILL = {"how": "lost", "status": -9}
 CLEAN = {"how": "exit", "status": 0}
 CTRL_C = {"how": "exception", "error": "KeyboardInterrupt", "status": 1}
 GONE = {"how": "lost"}
+LATE = {"out_of_time": True}
 
 
 @pytest.fixture
@@ -199,3 +200,33 @@ def test_one_process_alone(judge):
 def test_nothing_is_said_of_victims_while_others_still_run(judge):
     assert judge(PEER, PEER, None, None) is None
     assert judge(TERM, None, None, None) is None
+
+
+class TestTimeLimit:
+    """Slurm ends a job by SIGTERM and, half a minute later, SIGKILL."""
+
+    @pytest.mark.parametrize("end", [KILL, TERM, {"how": "lost", "status": 137}, {"how": "exit", "status": 143}])
+    def test_its_end_is_nobodys_fault(self, judge, end):
+        found = judge(*[end | LATE] * RANKS)
+        assert (found.ranks, found.sure) == ((), "certain")
+        assert "the time limit of its job in Slurm has passed" in found.why
+
+    def test_who_is_killed_because_sigterm_does_not_end_it_is_not_named(self, judge):
+        """A rank of one node that is in the kernel; on the other all ended from SIGTERM."""
+        late, killed = TERM | LATE, KILL | LATE | {"time_s": 130.0}
+        assert judge(late, killed, late, killed, nodes=("gpu-1", "gpu-2")).ranks == ()
+        assert judge(TERM, KILL, TERM, KILL, nodes=("gpu-1", "gpu-2")).ranks == (1, 3), "without a limit"
+
+    def test_peers_that_are_lost_then_are_victims(self, judge):
+        assert judge(KILL | LATE, PEER | LATE, PEER | LATE, PEER | LATE).ranks == ()
+
+    @pytest.mark.parametrize("own", [OWN, {"how": "lost", "status": -11}, KILL | {"oom_kills": 1}])
+    def test_a_failure_of_its_own_is_its_own_then_too(self, judge, own):
+        """The limit passes, and nothing has been ended yet."""
+        own = own | {"out_of_time": True, "time_s": 50.0}
+        late = TERM | LATE
+        assert judge(late, own, late, late).ranks == (1,)
+
+    def test_before_all_have_ended_one_says_nothing_of_another_that_failed(self, judge):
+        found = judge(KILL | LATE, PEER, None, None)
+        assert found is None

@@ -155,6 +155,37 @@ class TestLooks:
         look({2: (doing, False, "")})
         assert said(trains.update(*wait(24)), {}).blocked.next == command
 
+    @pytest.fixture
+    def loads(self, trains):
+        """Rank 2 waits for its data loader."""
+
+        def look(**worker):
+            words = {"doing": "waiting_for_loader", "moved": False, "line": "train.py:9 load", "pid": 4002}
+            trains.look(range(MEMBERS), [RankLook(rank=2, time_s=0.0, **words, **worker)], standing=True)
+
+        return look
+
+    def test_the_line_of_a_loaders_worker_is_news(self, trains, wait, loads):
+        """It is read after the rank has been found to wait for it."""
+        loads()
+        trains.update(*wait(12))
+        loads(worker_line="dataset.py:54 read")
+        told = said(trains.update(*wait(13)), {})
+        assert "waiting for its data loader, whose worker is at dataset.py:54 read. Next: py-spy dump" in told.summary
+        assert (told.blocked.worker_line, told.blocked.line) == ("dataset.py:54 read", "train.py:9 load")
+        loads(worker_line="dataset.py:54 read")
+        assert trains.update(*wait(14)) is None
+
+    def test_why_a_workers_line_is_not_known_is_told(self, trains, wait, loads):
+        """And is no reason for a revision."""
+        loads()
+        trains.update(*wait(12))
+        loads(worker_unseen="py-spy is not installed on its node")
+        assert trains.update(*wait(13)) is None
+        told = said(trains.update(*wait(24)), {})
+        assert "whose worker's line is not known: py-spy is not installed on its node. Next" in told.summary
+        assert told.blocked.worker_line == ""
+
     def test_a_rank_that_was_stopped_after_a_collective_is_missing_from_the_next(self, trains, wait, look):
         """It has not reported the end of the one before, which all others are through: it waits for nobody there."""
         been_through(trains, {0: 0, 1: 0, 2: -1, 3: 0})
@@ -219,7 +250,58 @@ class TestCalls:
         crossed = {rank: {"group": "second"} for rank in (2, 3)}
         found = trains.update(*wait(24, range(4), crossed))
         assert (found.state, said(found, {}).subject.ranks) == ("confirmed", ())
-        assert "two groups are used in different order" in said(found, {}).summary
+        told = said(found, {})
+        assert "ranks 2 and 3 wait in all_reduce #1 (group second) for these: two groups are used in" in told.summary
+        assert told.blocked.victims == (0, 1, 2, 3)
+
+    @pytest.fixture
+    def first_calls(self, wait):
+        """All wait in groups that nobody has been through a collective of; ``other``: by rank, another group than a."""
+
+        def update(machine, seconds, other, expected=MEMBERS):
+            waits = {rank: {"group": other.get(rank, "a"), "seq": 0} for rank in range(MEMBERS)}
+            return machine.update(*wait(seconds, range(MEMBERS), waits), expected)
+
+        return update
+
+    def test_groups_in_opposite_order_from_their_first_collective_on(self, trains, first_calls):
+        """Nothing tells their members: but everybody waits, and everywhere somebody lacks."""
+        found = first_calls(trains, 24, {2: "b", 3: "b"})
+        told = said(found, {})
+        assert (found.state, told.subject.ranks, told.blocked.victims) == ("confirmed", (), (0, 1, 2, 3))
+        assert "ranks 2 and 3 wait in all_reduce #0 (group b) for these: two groups are used in" in told.summary
+
+    def test_three_groups_in_a_circle(self, trains, first_calls):
+        """Each waits for a member that waits in the next."""
+        found = first_calls(trains, 24, {1: "b", 2: "c", 3: "c"})
+        assert (found.state, said(found, {}).subject.ranks) == ("confirmed", ())
+
+    @pytest.mark.parametrize("expected", [0, MEMBERS + 1])
+    def test_a_rank_that_does_not_wait_may_be_the_one_that_all_wait_for(self, trains, first_calls, expected):
+        """Or how many ranks there are is not known: the groups' order is not said to differ, and not early."""
+        assert first_calls(trains, 29, {2: "b", 3: "b"}, expected) is None
+        told = said(first_calls(trains, 30, {2: "b", 3: "b"}, expected), {})
+        assert "members of the group have never reported" in told.summary
+
+    def test_a_group_that_lacks_nobody_is_no_matter_of_order(self, trains, wait):
+        """Both ranks of it wait in it: the network."""
+        waits = {rank: {"group": "pair", "seq": 0, "group_size": 2} for rank in (2, 3)}
+        waits |= {rank: {"group": "all", "seq": 0, "group_size": 4} for rank in (0, 1)}
+        told = said(trains.update(*wait(30, range(MEMBERS), waits), MEMBERS), {})
+        assert "order" not in told.summary.partition("Next")[0]
+
+    def test_a_rank_that_moves_while_a_collective_of_it_is_open_is_no_deadlock(self, trains, look, first_calls):
+        """It issued the collective and works on."""
+        look({3: MOVES})
+        assert first_calls(trains, 29, {2: "b", 3: "b"}) is None
+
+    def test_a_deadlock_restored_goes_on(self, trains, first_calls):
+        """In the middle of it."""
+        first_calls(trains, 12, {2: "b", 3: "b"})
+        again = Hang(HangConfig())
+        again.load(trains.snapshot())
+        other = {2: "b", 3: "b"}
+        assert first_calls(again, 24, other) == first_calls(trains, 24, other)
 
     def test_calls_of_thousands_of_ranks_make_a_short_sentence(self, trains, wait):
         """Names of operations come from outside."""

@@ -8,7 +8,7 @@ from paceline import columns
 from paceline.events import CollectiveTimings, OpenCollective, RankLook, Speakers, StepTimings
 from streams.jobs.collective_verdicts import Collectives
 from streams.jobs.config import JobConfig
-from streams.jobs.hang import Hang, HangConfig
+from streams.jobs.hang import MOST_NEWS, Hang, HangConfig
 from streams.jobs.short_run import ShortRun
 from streams.jobs.waits import MOST_PLACES, Wait, Waits
 from tests.work_done import counted
@@ -118,6 +118,31 @@ def test_a_rank_costs_as_much_among_thousands_as_among_few():
     assert verdict.tracker.get("job").measured.stop.waits == MANY - 1
 
 
+def test_thousands_of_one_rank_nodes_make_few_revisions():
+    """Their messages come one after the other, and each makes fewer ranks late; the last word is right."""
+    verdict = Hang(HangConfig())
+    for rank in range(MANY):
+        verdict.waits.reach(rank, "world", 0)
+    found = [verdict.update([rank], [stands(rank, MANY)], 131.0 + rank / MANY) for rank in range(1, MANY)]
+    assert [one.state for one in found if one] == ["suspected"] * (1 + MOST_NEWS)
+    later = [verdict.update([1], [stands(1, MANY)], 100.0 + 1.25 * 32.0)]
+    assert [(one.state, one.measured.stop.missing) for one in later] == [("suspected", [0])], "a quarter later"
+    last = [verdict.update([rank], [stands(rank, MANY)], 161.0) for rank in range(1, MANY)]
+    assert [(one.state, one.measured.stop.missing) for one in last if one] == [("confirmed", [0])]
+
+
+def test_changes_are_counted_across_a_restart():
+    """A worker that starts again reports none twice, and no more than one that has not."""
+    one, other = Hang(HangConfig()), Hang(HangConfig())
+    for rank in range(RANKS * 4):
+        one.waits.reach(rank, "world", 0)
+    for rank in range(1, RANKS * 4):
+        other.load(one.snapshot())
+        message = [rank], [stands(rank, RANKS * 4)], 131.0
+        assert one.update(*message) == other.update(*message)
+    assert one.tracker.get("job").revision == 1 + MOST_NEWS
+
+
 def test_a_rank_in_many_groups_costs_as_much():
     """Tensor, data and pipeline groups: half of the groups wait, and none of them costs a look at the others."""
     verdict = Hang(HangConfig())
@@ -131,6 +156,18 @@ def test_a_rank_in_many_groups_costs_as_much():
             )
             verdict.update([rank], [wait], 131.0)
     assert verdict.tracker.get("job").measured.stop.missing == [0]
+
+
+def test_a_rank_in_a_deadlock_of_thousands_costs_as_much():
+    """Half of them wait in each of two groups: what the other half does is not looked at again for each message."""
+    verdict = Hang(HangConfig())
+    with counted(STEPS_A_RANK * MANY):
+        for rank in range(MANY):
+            wait = OpenCollective(
+                rank=rank, group=f"g{rank % 2}", group_size=MANY, seq=0, operation="all_reduce", start_s=100.0
+            )
+            verdict.update([rank], [wait], 131.0, MANY)
+    assert len(verdict.tracker.get("job").measured.stop.across) == 64
 
 
 def test_places_without_end_take_bounded_work_and_memory():
