@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from paceline.columns import rows
 from paceline.events import LATEST_S, MOST_LEFT_OUT, OP_INDEX, OPS, OVERLAYS, STEP, OpTimings, StepTimings
 
+from .limits import ABSURD_S
 from .raw_columns import Floats, Ints, array, floats, unknown, whole
 from .runs import lengths, starts
 
@@ -100,9 +101,11 @@ def _of_steps(messages: Sequence[StepTimings]) -> StepRows:
 
 
 def _within_step(seconds: Floats) -> None:
-    """Bound what lies inside phases by its step, where the row tells that; who sent it may have counted wrongly."""
+    """Bound what lies inside phases by its step, where the row has that; who sent it may have counted wrongly. What no
+    step can last stays, to be dropped as impossible: it is no measurement of a whole step."""
     inside = seconds[_OVERLAYS]
-    seconds[_OVERLAYS] = np.where(inside > seconds[TOTAL], seconds[TOTAL], inside)
+    over = (inside > seconds[TOTAL]) & (inside <= ABSURD_S)
+    seconds[_OVERLAYS] = np.where(over, seconds[TOTAL], inside)
 
 
 def left_out_of(messages: Sequence[StepTimings]) -> Ints:
