@@ -31,6 +31,7 @@ class JobLife:
         if event.attempt != self.attempt:
             return
         if self._is_replaced(event) and not self._ran_beside(event):
+            self.nodes.pop(event.teller, None)
             return
         if event.teller in self.nodes or len(self.nodes) < MOST_NODES:
             self.nodes[event.teller] = event.ended_s
@@ -45,7 +46,11 @@ class JobLife:
         teller, started_s = self.speakers.get(lowest, (event.teller, event.started_s))
         if teller != event.teller and event.started_s < started_s:
             return True
-        if teller != event.teller and event.started_s > started_s:
+        if (
+            teller != event.teller
+            and event.started_s > started_s
+            and not (self.nodes.get(teller) or 0.0) > event.started_s
+        ):
             self.nodes.pop(teller, None)
         if lowest in self.speakers or len(self.speakers) < MOST_NODES:
             self.speakers[lowest] = event.teller, event.started_s

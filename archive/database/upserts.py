@@ -110,10 +110,14 @@ def job_update() -> Update:
 
 
 def _speaking(keys: list[tuple[Any, ...]]) -> Subquery:
-    """The rows of these jobs' nodes, without those whose ranks another has started since: a pod, and the one before."""
-    latest = func.rank().over(partition_by=(*_KEY, JOB_NODE.c.lowest_rank), order_by=JOB_NODE.c.started_s.desc())
-    told = select(JOB_NODE, latest.label("place")).where(tuple_(*_KEY).in_(keys)).subquery()
-    return select(told).where(or_(told.c.place == 1, told.c.lowest_rank.is_(None))).subquery()
+    """The rows of these jobs' nodes, without those whose ranks another has started since: a pod, and the one before.
+
+    One that left after that ran beside it, as ``paceline.job_life`` has it.
+    """
+    latest_s = func.max(JOB_NODE.c.started_s).over(partition_by=(*_KEY, JOB_NODE.c.lowest_rank)).label("latest_s")
+    told = select(JOB_NODE, latest_s).where(tuple_(*_KEY).in_(keys)).subquery()
+    speaks = or_(told.c.started_s == told.c.latest_s, told.c.ended_s > told.c.latest_s, told.c.lowest_rank.is_(None))
+    return select(told).where(speaks).subquery()
 
 
 def _by_revision(dialect: str, table: Table, keep: tuple[str, ...] = ()) -> Insert:
