@@ -285,7 +285,8 @@ def test_suggestions_are_what_to_do_about_it(capsys):
     name = str(Path(__file__).parents[1] / "regression" / "gc.jsonl.zst")
     assert analyze_main([name, "--suggestions"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("warning: Next run: Keep Python's collector out of the steps of rank 2 on node-0000  [tune_host-")
+    title = "warning: Next run: Keep Python's collector out of the steps of rank 2 on node-0000  [tune_host-"
+    assert text.startswith(title)
     assert "device-hours a day (" in text
     assert analyze_main([name, "--suggestions", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
