@@ -3,7 +3,6 @@
 Rule of this file: pure functions on float arrays, one entry a rank; NaN is "not heard" and stays NaN.
 """
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,11 @@ Array = NDArray[np.floating[Any]]
 MAD_SIGMA = 1.4826
 #: Cohorts up to this size get the exact peers' spread; beyond it one member more or less does not move a MAD.
 EXACT = 16
+#: By the number of ranks, of each the places of all others: shape (ranks, ranks - 1).
+_OTHERS = [
+    np.array([[at for at in range(ranks) if at != one] for one in range(ranks)], dtype=np.int64)
+    for ranks in range(EXACT + 1)
+]
 
 
 def peers_median(values: Array) -> Array:
@@ -70,15 +74,9 @@ def peers_spread(values: Array) -> Array:
     if heard.size > EXACT:
         out[heard] = MAD_SIGMA * nanmedian(np.abs(present - nanmedian(present)))
         return out
-    others = present[_others(present.size)]
+    others = present[_OTHERS[present.size]]
     out[heard] = MAD_SIGMA * nanmedian(np.abs(others - nanmedian(others, axis=1)[:, None]), axis=1)
     return out
-
-
-@cache
-def _others(count: int) -> NDArray[np.int64]:
-    """The places of all but one, for each of ``count``: shape (count, count - 1)."""
-    return np.array([[at for at in range(count) if at != one] for one in range(count)])
 
 
 def nanmedian(values: Array, axis: int | None = None) -> Array:

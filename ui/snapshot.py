@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from paceline import events
 from paceline.job_state import RUNNING, JobState, job_state, runs_twice
+from paceline.lost_time import shares
 from paceline.words import is_confirmed
 
 from .balance_book import BalanceView
@@ -169,6 +170,7 @@ def line_of(buffer: JobBuffer, of_nodes: list[events.Finding]) -> JobLine:
     # What held an ended job back is over with it; what is wrong with its nodes is not.
     last = of_nodes if buffer.ended_s is not None else latest
     still = [finding for finding in last if finding.state != "recovered"]
+    counted = shares(latest)
     return JobLine(
         cluster=buffer.cluster,
         job=buffer.job,
@@ -182,8 +184,8 @@ def line_of(buffer: JobBuffer, of_nodes: list[events.Finding]) -> JobLine:
         findings=len(latest),
         open=len(still),
         confirmed=sum(map(is_confirmed, still)),
-        lost_s=sum(finding.cost.lost_s for finding in latest),
-        lost_gpu_hours=sum(finding.cost.gpu_hours for finding in latest),
+        lost_s=sum(share.lost_s for share in counted),
+        lost_gpu_hours=sum(share.device_hours for share in counted),
         state=job_state(latest),
         twice=runs_twice(latest),
     )

@@ -6,6 +6,8 @@ Rule of this file: pure text. Numbers and names are written into it by ``quoted`
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from paceline.lost_time import COUNTED
+
 from .table import CLUSTER, PUBLISHED, Kind, Table
 from .tables import TABLES
 
@@ -96,7 +98,8 @@ WAITING_RATIO = (
     "sum(wait_ratio * steps * step_median_s) / nullif(sum(steps * step_median_s) FILTER (wait_ratio IS NOT NULL), 0)"
 )
 
-#: Of jobs that were described before the period, those that were still there in it.
+#: Of jobs that were described before the period, those that were still there in it. What a job lost by its findings is
+#: as ``paceline.lost_time`` counts it: of those that overlap in steps the largest.
 _JOBS = f"""
 WITH described AS (
     SELECT
@@ -120,10 +123,31 @@ WITH described AS (
         min(value) FILTER (label = 'slurm_state') AS slurm_state,
         min(value) FILTER (label = 'kubernetes_namespace') AS namespace
     FROM job_labels GROUP BY ALL
+), costing AS (
+    SELECT
+        cluster, job, attempt, id, first_step, greatest(last_step, first_step) + 1 AS end_step,
+        cost_lost_s / (end_step - first_step) AS rate_s, cost_gpu_hours / (end_step - first_step) AS rate_gpu_hours
+    FROM findings WHERE state IN {COUNTED!r} AND first_step >= 0 AND cost_lost_s > 0
+), stretches AS (
+    SELECT *, lead(step) OVER (PARTITION BY cluster, job, attempt ORDER BY step) AS until FROM (
+        SELECT DISTINCT cluster, job, attempt, unnest([first_step, end_step]) AS step FROM costing
+    )
+), largest AS (
+    SELECT
+        cluster, job, attempt, step, until - step AS steps, max(rate_s) AS rate_s,
+        arg_max(rate_gpu_hours, (rate_s, id)) AS rate_gpu_hours
+    FROM stretches JOIN costing USING (cluster, job, attempt)
+    WHERE first_step <= step AND end_step > step AND until IS NOT NULL GROUP BY ALL
+), lost AS (
+    SELECT
+        cluster, job, attempt, sum(steps * rate_s) AS lost_s, sum(steps * rate_gpu_hours) AS lost_gpu_hours
+    FROM largest GROUP BY ALL
 ), judged AS (
     SELECT
-        cluster, job, attempt, count(*) AS findings, sum(cost_lost_s) AS lost_s, sum(cost_gpu_hours) AS lost_gpu_hours
-    FROM findings GROUP BY ALL
+        cluster, job, attempt, found.findings, coalesce(lost_s, 0.0) AS lost_s,
+        coalesce(lost_gpu_hours, 0.0) AS lost_gpu_hours
+    FROM (SELECT cluster, job, attempt, count(*) AS findings FROM findings GROUP BY ALL) AS found
+    LEFT JOIN lost USING (cluster, job, attempt)
 )
 SELECT
     cluster, job, attempt, coalesce(started_s, first_s) AS started_s,

@@ -11,6 +11,7 @@ import msgspec
 from paceline.events import Finding, RankWindow, Suggestion
 from paceline.events.findings import STATE_ORDER
 from paceline.job_state import JobState, job_state, runs_twice
+from paceline.lost_time import lost_s
 from paceline.words import is_confirmed, label, seconds
 
 from .model import LATE_S, SUGGESTION_ORDER, Job, Model
@@ -141,7 +142,7 @@ def _job(job: Job, findings: list[Finding], now_s: float) -> JobRow:
         worst_rank=window.worst_rank if window else None,
         worst_ratio=ratio,
         wait_ratio=window.wait_ratio if window else None,
-        lost_s=sum(max(0.0, finding.cost.lost_s) for finding in findings),
+        lost_s=lost_s(findings),
         findings=sum(map(is_confirmed, findings)),
         heard_s=job.heard_s,
         detail=says.words if state == says.word != "running" else "",

@@ -10,11 +10,12 @@ import msgspec
 
 from paceline.events import DeviceWindow, Event, Finding, Forecast, JobDescribed, JobWindow
 from paceline.events.findings import is_of_nodes
+from paceline.lost_time import COUNTED
 
 from .cluster_use import DAY_S, ClusterUse, Sums, Use
 from .forecast_scores import ForecastScores
 from .job_book import JobBook, left_out_of
-from .lost_time import COUNTED, counted_hours
+from .lost_time import counted_hours
 from .report import ForecastScore, JobReport, LostTime, NextForecast
 
 MOST_JOBS, MOST_NODE_FINDINGS = 20_000, 20_000

@@ -1,20 +1,23 @@
 """What the views of an archive answer where jobs do not keep to the period, or tell of themselves again and again."""
 
+import random
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from archive.writer import Writer
 from paceline import topics
-from paceline.events import JobWindow
+from paceline.events import Cost, JobWindow
 from paceline.history.store import Store
 from paceline.history.views import Scope
+from paceline.lost_time import lost_s, shares
 from streams.processor import Processor
 from streams.reports.job_level import JobLevel
 from streams.reports.summary import Summary
 from tests.archive.conftest import commit
-from tests.derived_events import described, job_window
+from tests.derived_events import described, finding, job_window
 from tests.streams.conftest import training
 
 Ask = Callable[..., list[tuple[Any, ...]]]
@@ -90,3 +93,27 @@ def test_history_report_and_panel_count_the_same_steps(store: Store, ask: Ask):
     commit(Writer(store), windows)
     (job,) = summary.jobs.values()
     assert (ask("SELECT steps FROM jobs"), level.steps) == ([(job.steps,)], job.steps)
+
+
+def test_a_job_lost_what_page_and_reports_count(store: Store, ask: Ask):
+    """Of findings that overlap in steps the largest, and nothing of suspicions: SQL and Python agree on random ones."""
+    chance, jobs = random.Random(3), {}
+    for name in ("a", "b", "c", "d"):
+        jobs[name] = [
+            finding(
+                id=f"{name}{number}",
+                job=name,
+                state=chance.choice(["confirmed", "recovered", "suspected"]),
+                first_step=(first := chance.choice([-1, 0, 10, 20, 30])),
+                last_step=first + chance.choice([-5, 0, 5, 15, 40]),
+                cost=Cost(lost_s=chance.choice([0.0, 5.0, 40.0]), gpu_hours=number + 0.5, throughput_lost_ratio=0.1),
+            )
+            for number in range(chance.randint(4, 9))
+        ]
+    jobs["e"] = [msgspec.structs.replace(jobs["a"][0], id="e0", job="e", state="suspected")]
+    told = [described(job=name, started_s=NOW_S) for name in jobs] + [one for found in jobs.values() for one in found]
+    commit(Writer(store), told, published_s=NOW_S)
+    for name, lost, hours in ask("SELECT job, lost_s, lost_gpu_hours FROM jobs"):
+        assert lost == pytest.approx(lost_s(jobs[name]))
+        assert hours == pytest.approx(sum(share.device_hours for share in shares(jobs[name])))
+    assert all(lost_s(jobs[name]) > 0.0 for name in "abcd")

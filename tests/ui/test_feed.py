@@ -301,6 +301,18 @@ def test_findings_of_a_job_that_ended_are_not_open(played, simulated_job, tell, 
     assert after.lost_s == before.lost_s > 0
 
 
+def test_no_second_of_a_job_is_lost_twice(played, tell, snapshot_of):
+    """Of findings on the same steps the largest counts, as in reports."""
+    (before,), (key,) = snapshot_of(played).jobs, played.jobs
+    (held,) = [episode[-1] for episode in played.view(*key).episodes]
+    cost = msgspec.structs.replace(held.cost, lost_s=held.cost.lost_s / 2, gpu_hours=held.cost.gpu_hours / 2)
+    tell(played, [(topics.FINDING, msgspec.structs.replace(held, id="more", kind="slowdown", ranks=[], cost=cost))])
+    (after,) = snapshot_of(played).jobs
+    assert (before.findings, after.findings) == (1, 2)
+    assert after.lost_s == pytest.approx(before.lost_s)
+    assert after.lost_gpu_hours == pytest.approx(before.lost_gpu_hours)
+
+
 def test_what_is_said_of_a_job_after_its_end_counts(played, simulated_job, tell, snapshot_of):
     """The last revision, with the whole cost and the last steps, may follow the goodbye."""
     tell(played, simulated_job.described(900.0, ended_s=1000.0, exit_status=0))

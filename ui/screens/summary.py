@@ -3,6 +3,7 @@
 import streamlit as st
 
 from paceline import words
+from paceline.lost_time import lost_s
 
 from .. import wording
 from ..headline import Headline
@@ -64,14 +65,13 @@ def draw_tiles(job: JobView, numbers: Headline, now_s: float) -> None:
     open_now = [episode[-1] for episode in job.episodes if episode[-1].state != "recovered"]
     confirmed = sum(map(words.is_confirmed, open_now))
     ended, note = job.ended_s is not None, f"{confirmed} confirmed" if open_now else "no slow rank"
-    lost_s = sum(episode[-1].cost.lost_s for episode in job.episodes)
     tiles = [
         tile("Step time, all ranks", words.seconds_parts(numbers.step_s), p95),
         tile("Work time, median rank", words.seconds_parts(numbers.own_s), "without waiting"),
         tile(worst, words.seconds_parts(numbers.worst_s), " · ".join(filter(None, [factor, where])), slow),
         tile("Waiting for other ranks", parts(wording.ratio(numbers.wait_ratio)), "of the median rank's step"),
         tile("Findings at the end" if ended else "Open findings", (str(len(open_now)), ""), note),
-        tile("Time lost", words.seconds_parts(lost_s), f"{'in total' if ended else 'so far'}, all findings"),
+        tile("Time lost", words.seconds_parts(lost_s(latest)), f"{'in total' if ended else 'so far'}, by all findings"),
     ]
     if job.energy is not None:
         tiles.append(tile("Energy", job.energy.total, job.energy.note))

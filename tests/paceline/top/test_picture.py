@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import pytest
 
 from paceline.events import Cost
@@ -274,6 +275,14 @@ def test_a_picture_is_bounded() -> None:
     shown = picture(held, NOW_S)
     assert len(shown.findings) == MOST_ROWS
     assert f"and {MOST_ROWS - 40} more" in text(shown, 80)
+
+
+def test_no_second_is_lost_twice() -> None:
+    """Of findings on the same steps the largest counts, as in reports; a suspicion costs nothing."""
+    cost = finding().cost
+    more = finding(id="f2", kind="slowdown", ranks=[], cost=msgspec.structs.replace(cost, lost_s=cost.lost_s / 2))
+    held = model_of(described(), finding(), more, finding(id="f3", state="suspected", first_step=900, last_step=950))
+    assert picture(held, NOW_S).jobs[0].lost_s == cost.lost_s
 
 
 def test_what_is_said_of_a_job_after_its_end_counts() -> None:
