@@ -172,7 +172,7 @@ class Phases:
                 yield uneven.input, data_bound.said(uneven.input, config.structure.input)
         slower = self.pace.update(tick, accused, staged=self.cohorts.staged)
         if slower is not None:
-            yield slower, pace.said(slower, config.pace)
+            yield slower, pace.said(slower, config.pace, accused)
         missing = self.silence.update(tick, self.coverage.counts())
         if missing is not None:
             yield missing, silence.said(self.coverage.counts())

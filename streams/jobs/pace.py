@@ -16,6 +16,7 @@ as well as a step is not told.
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.events import OP_INDEX, OPS
+from paceline.ranges import ranges
 
 from ..episodes.causes import slowing_all
 from ..episodes.finding import Said, Subject, number
@@ -214,8 +216,8 @@ class Pace:
         self.tracker.load(data["tracker"])
 
 
-def said(episode: PaceEpisode, config: PaceConfig) -> Said:
-    """What is said of a job that has turned slow as a whole."""
+def said(episode: PaceEpisode, config: PaceConfig, accused: Collection[int] = ()) -> Said:
+    """What is said of a job that has turned slow as a whole; ``accused`` ranks have findings of their own."""
     seen = episode.measured
     rule = (
         f"median of {config.ticks} measurements, longest own work plus shortest wait; reported from "
@@ -230,9 +232,20 @@ def said(episode: PaceEpisode, config: PaceConfig) -> Said:
         evidence.append(number("grown_host_bound", seen.host_bound_s, "s/step", None, waits))
     summary = (
         f"The whole job became slower at step {episode.first_step}: {seen.pace_s * _MILLI:.0f} ms a step "
-        f"instead of {seen.usual_s * _MILLI:.0f} ms, mostly in {seen.grown_op}. No single rank is to blame."
+        f"instead of {seen.usual_s * _MILLI:.0f} ms, mostly in {seen.grown_op}. "
     )
-    return Said(Subject("slowdown", "job"), evidence, summary, ("every rank: none is behind another",))
+    cleared = () if accused or seen.grown_op == "communication" else ("every rank: none is behind another",)
+    return Said(Subject("slowdown", "job"), evidence, summary + _blame(seen.grown_op, accused), cleared)
+
+
+def _blame(grown_op: str, accused: Collection[int]) -> str:
+    """What is known of who slows the job."""
+    if grown_op == "communication":  # A transfer takes as long as its slowest link, and all ranks are in it.
+        return "The transfers of all ranks take longer: by the network, or by the link of one rank."
+    if accused:
+        ranks = "rank" if len(accused) == 1 else "ranks"
+        return f"That is without what {ranks} {ranges(accused)} lost: see the finding on that."
+    return "No single rank is to blame."
 
 
 def _row(tick: Tick, accused: set[int], staged: bool) -> Array | None:

@@ -17,7 +17,7 @@ def run(make_tick):
         rng = np.random.default_rng(0)
         for number, more in enumerate(seconds):
             phases = {"forward": 1.0 + 0.01 * rng.standard_normal(RANKS), "data": np.full(RANKS, 0.05)}
-            phases[op] = phases[op] + more
+            phases[op] = phases.get(op, np.full(RANKS, 0.1)) + more
             made = make_tick(number, **{name: values.tolist() for name, values in phases.items()})
             episode = pace.update(made, set(accused), staged=False)
             if episode is not None:
@@ -132,3 +132,19 @@ def test_its_words_name_both_paces(run):
     assert "instead of 10" in told.summary
     assert "mostly in data" in told.summary
     assert [number.name for number in told.evidence] == ["pace", "grown_data"]
+
+
+@pytest.mark.parametrize(
+    ("op", "accused", "words", "clears"),
+    [
+        ("forward", set(), "No single rank is to blame.", True),
+        ("forward", {2}, "That is without what rank 2 lost: see the finding on that.", False),
+        ("forward", {2, 3, 5}, "That is without what ranks 2-3, 5 lost: see the finding on that.", False),
+        ("communication", set(), "by the network, or by the link of one rank.", False),
+    ],
+)
+def test_it_contradicts_no_other_finding(run, op, accused, words, clears):
+    """Ranks that another finding accuses are not cleared, nor is a link where transfers take longer."""
+    told = said(run([0.0] * 40 + [0.35] * 20, op=op)[1], PaceConfig(), accused)
+    assert told.summary.endswith(words)
+    assert bool(told.cleared) == clears
