@@ -46,6 +46,8 @@ _LOST_PEER = re.compile(
 _PEER_ERRORS = ("DistBackendError", "DistNetworkError", "DistStoreError", "RuntimeError", "DistError")
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _MEMORY_HOST = re.compile(r"can't allocate memory|Cannot allocate memory|not enough memory")
+#: A process that SIGINT ended, as Python and as shells count it.
+_SIGINT = (-2, 130)
 #: Exceptions by which a program is interrupted from outside.
 _INTERRUPTS = ("KeyboardInterrupt", "SignalException")
 
@@ -121,7 +123,7 @@ def first_death(ends: Mapping[int, End], expected: int) -> FirstDeath | None:
     if any(one.timed_out() for one in every) and (over or all(one.timed_out() for one in every)):
         return _out_of_time()
     if over and any(one.interrupted() for one in every):
-        return _from_outside("no rank had failed before")
+        return _from_outside(every)
     if over and any(one.lost_peer() for one in every):
         return FirstDeath((), "ranks lost each other; none has a failure of its own", "", "unsure", _NETWORK)
     return None
@@ -270,9 +272,12 @@ def _uninterrupted(found: Sequence[End], every: Sequence[End]) -> list[End]:
     return [one for one in found if one.time_s <= until.get(one.node, math.inf)]
 
 
-def _from_outside(why: str) -> FirstDeath:
-    words = f"ended from outside (Ctrl-C, SIGTERM or the scheduler); {why}"
-    return FirstDeath((), words, "", "likely", "ask who ended the job: the scheduler's record, the launcher's parent")
+def _from_outside(every: Sequence[End]) -> FirstDeath:
+    if any(one.error == "KeyboardInterrupt" or one.status in _SIGINT for one in every):
+        why = "ended by Ctrl-C (SIGINT); no rank had failed before"
+        return FirstDeath((), why, "", "likely", "start the job again, from its last checkpoint where it has one")
+    why = "ended from outside (SIGTERM or the scheduler); no rank had failed before"
+    return FirstDeath((), why, "", "likely", "ask who ended the job: the scheduler's record, the launcher's parent")
 
 
 def _out_of_time() -> FirstDeath:

@@ -230,3 +230,18 @@ class TestTimeLimit:
     def test_before_all_have_ended_one_says_nothing_of_another_that_failed(self, judge):
         found = judge(KILL | LATE, PEER, None, None)
         assert found is None
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        ([CTRL_C] * 4, "ended by Ctrl-C (SIGINT)"),
+        ([CTRL_C, TERM, {"how": "lost", "status": -2}, GONE], "ended by Ctrl-C (SIGINT)"),
+        ([TERM] * 4, "ended from outside (SIGTERM or the scheduler)"),
+    ],
+)
+def test_who_pressed_ctrl_c_is_not_sent_to_the_scheduler(judge, ends, words):
+    found = judge(*ends)
+    assert found.ranks == ()
+    assert found.why == f"{words}; no rank had failed before"
+    assert ("scheduler's record" in found.next) == (ends == [TERM] * 4)
