@@ -9,7 +9,7 @@ from typing import Literal
 
 from paceline.job_state import job_state, runs_twice
 from paceline.settings import BROKERS, aimed_at
-from paceline.words import age
+from paceline.words import age, seconds
 
 from .snapshot import JobLine, JobView, Snapshot
 
@@ -130,10 +130,19 @@ def _of_job(job: JobView, now_s: float) -> Notice | None:
     if runs_twice(job.latest):
         text = "Only the first is judged, and the steps below are of both. Stop one of them, or name each:"
         return Notice("wait", "Two runs of this name report at the same time", text, (NAMED,))
-    if _without_window_s(job) > WINDOWLESS_S:
-        text = "Timings arrive, but no stream worker reads them. Under `paceline up` its log is streams.log."
-        return Notice("wait", "No verdict for this job", text.replace("`", ""), (DOCTOR, STREAMS))
+    if (late_s := _without_window_s(job)) > WINDOWLESS_S:
+        return _unread(job, late_s)
     return None
+
+
+def _unread(job: JobView, late_s: float) -> Notice:
+    """What to tell of a job whose newest steps no stream worker has read; one that has read earlier ones may go on."""
+    log = "Under paceline up its log is streams.log."
+    if job.window is None and not job.latest:
+        text = f"Timings arrive, but no stream worker reads them. {log}"
+        return Notice("wait", "No verdict for this job", text, (DOCTOR, STREAMS))
+    text = f"Findings and numbers are of steps before that: the stream worker is behind, or has ended. {log}"
+    return Notice("wait", f"The last {seconds(late_s)} of this job are not judged yet", text, (DOCTOR, STREAMS))
 
 
 def _without_window_s(job: JobView) -> float:

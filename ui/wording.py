@@ -15,10 +15,11 @@ TIMES = "\u00d7"
 
 
 class Anchor(NamedTuple):
-    """A text that leads to another page."""
+    """A text that leads to another page, and a note below it."""
 
     text: str
     href: str
+    note: str = ""
 
 
 #: What stands in a table's cell, and its class.
@@ -28,7 +29,8 @@ Cell = tuple[object, str]
 def cell(content: object) -> str:
     """The content of a table's cell for HTML: a text, or a text with a link."""
     if isinstance(content, Anchor):
-        return f'<a href="{safe(content.href)}" target="_self">{safe(content.text)}</a>'
+        note = f'<div class="muted">{safe(content.note)}</div>' if content.note else ""
+        return f'<a href="{safe(content.href)}" target="_self">{safe(content.text)}</a>{note}'
     return safe(content)
 
 

@@ -180,7 +180,7 @@ def _jobs(snapshot: Snapshot, link: Link) -> None:
             st.html(f'<div class="pl"><p class="muted">No job: {typed}</p></div>')
             return
         found.sort(key=lambda one: (one.ended_s is not None, -one.lost_gpu_hours, -one.lost_s, one.name))
-        head = [("job", ""), ("state", ""), ("ranks", "n"), ("findings", "n"), ("lost", "n"), ("updated", "n")]
+        head = [("job, state", ""), ("ranks", "n"), ("findings", "n"), ("lost", "n"), ("updated", "n")]
         st.html(wording.table(head, [_job(one, snapshot.now_s, link) for one in found[:JOBS_SHOWN]]))
         if len(found) > JOBS_SHOWN:
             st.caption(f"and {len(found) - JOBS_SHOWN} more: search for a name")
@@ -200,8 +200,7 @@ def _job(line: JobLine, now_s: float, link: Link) -> list[Cell]:
     if line.ended_s is not None and line.findings > line.open:
         found.append(f"{line.findings - line.open} at its end")
     return [
-        (Anchor(line.name, link.to("job", job=line.name)), ""),
-        (standing(line, now_s)[0], ""),
+        (Anchor(line.name, link.to("job", job=line.name), standing(line, now_s)[0]), ""),
         (f"{line.ranks:,}", "n"),
         (", ".join(found) or "none", "r own" if line.confirmed else "r"),
         (lost, "n"),
