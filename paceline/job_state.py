@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from paceline.events import Finding
 from paceline.events.findings import is_of_two_runs
-from paceline.words import kind, line_of, subject
+from paceline.words import WHOLE_JOB, kind, line_of, subject
 
 #: The worst first.
 _SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
@@ -40,8 +40,9 @@ def job_state(findings: Iterable[Finding]) -> JobState:
     worst = min(open_now, key=_rank)
     if worst.kind in _STUCK:
         return JobState("stuck", _stuck(worst))
-    named = "slow" if worst.kind == "straggler" else kind(worst)
-    return JobState("slow", f"{named[:1].lower()}{named[1:]}: {subject(worst)}")
+    named, about = "slow" if worst.kind == "straggler" else kind(worst), subject(worst)
+    words = f"{named[:1].lower()}{named[1:]}"
+    return JobState("slow", words if about == WHOLE_JOB else f"{words}: {about}")
 
 
 def runs_twice(findings: Iterable[Finding]) -> bool:

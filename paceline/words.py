@@ -37,6 +37,8 @@ KINDS = {
     "waiting": "Waiting, no hang",
 }
 NONE = "not measured"
+#: Whom a finding is about where it accuses nobody.
+WHOLE_JOB = "the whole job"
 #: The heading of the median rank's share of a step that it waits for other ranks, wherever it is a column.
 WAITING = "waiting"
 #: What is before 1971 counts from 0: it is a time without a date.
@@ -147,10 +149,10 @@ def subject(finding: Finding) -> str:
     if finding.group:
         return f"group {finding.group}"
     if finding.kind in _OF_THE_JOB:
-        return "the whole job"
+        return WHOLE_JOB
     if finding.kind == "network" and finding.nodes and finding.devices:
         return f"{_few(finding.nodes)} ({_few(finding.devices)})"
-    return _few(finding.devices or finding.nodes) or "the whole job"
+    return _few(finding.devices or finding.nodes) or WHOLE_JOB
 
 
 def _few(names: Sequence[str]) -> str:

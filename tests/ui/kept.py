@@ -82,6 +82,7 @@ def _straggler(at_s: float, back: int) -> list[tuple[float, Any]]:
         "id": f"straggler-{back}", "cluster": "default", "job": "llm-7b", "ranks": [back],
         "nodes": [f"gpu-{back % 6:02d}"], "cause": causes[back // 2 % 4],
         "summary": f"Rank {back} needs 1.8 times the median rank's time.",
+        "first_step": 1000 * (20 - back), "last_step": 1000 * (20 - back) + 500,
     }  # fmt: skip
     states = ((1, "suspected", 0.1), (2, "confirmed", 1.0), (3, "recovered", 1.7))
     return [

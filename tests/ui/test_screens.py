@@ -208,6 +208,17 @@ def test_choosing_a_job_changes_the_link(played, tell, open_page):
     assert app.query_params["job"] in ("another", ["another"])
 
 
+@pytest.mark.slow
+def test_a_job_lists_its_own_machines_and_their_faults(played, simulated_job, tell, open_page):
+    """Those of other jobs would be taken for its own."""
+    tell(played, simulated_job.machines(1000.0))
+    of_others = {**OF_A_NODE, "job": "other", "nodes": ["elsewhere-7"], "devices": ["GPU-x"]}
+    tell(played, [simulated_job.finding(1, -1, "confirmed", kind="device_fault", id="x", **of_others)])
+    shown = text_of(open_page(played))
+    assert "Machines" in shown
+    assert "elsewhere-7" not in shown
+
+
 def test_a_job_without_known_nodes_lists_no_machines_of_others(simulated_job, tell, open_page):
     """Nor their faults: they would be taken for its own."""
     feed = Feed()

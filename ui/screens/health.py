@@ -1,6 +1,7 @@
 """Pipeline health: Paceline itself, the broker, each topic's lag and age, nodes, and what could not be used."""
 
 import math
+from collections.abc import Set
 
 import numpy as np
 import streamlit as st
@@ -41,10 +42,12 @@ def draw(snapshot: Snapshot, *, full: bool = False) -> None:
 
 
 def draw_machines(snapshot: Snapshot) -> None:
-    """Each node's newest samples."""
+    """The newest samples of the nodes, of the job shown in full if there is one, and what is wrong with them."""
+    of_job = set(nodes_of_job(snapshot))
+    others = [one for one in snapshot.node_findings if not of_job or of_job.intersection(one[-1].nodes)]
     with st.container(border=True, key="machines"):
-        _machines(snapshot)
-        findings.draw_others(snapshot.node_findings, snapshot.job.job if snapshot.job else None)
+        _machines(snapshot, of_job)
+        findings.draw_others(others, snapshot.job.job if snapshot.job else None)
 
 
 def nodes_of_job(snapshot: Snapshot) -> tuple[str, ...]:
@@ -152,18 +155,27 @@ def _line(line: TopicLine, now_s: float) -> list[tuple[object, str]]:
     ]
 
 
-def _machines(snapshot: Snapshot) -> None:
+def _machines(snapshot: Snapshot, of_job: Set[str]) -> None:
     st.html('<div class="pl"><h2 style="margin-top:0">Machines</h2></div>')
     if not snapshot.fleet.nodes:
-        collect = wording.command("paceline collect", snapshot.connection.brokers)
-        st.html(f'<div class="pl"><p class="muted">No machine has reported yet. Run {collect} on each node.</p></div>')
+        st.html(f'<div class="pl"><p class="muted">No machine has reported yet. {_collect(snapshot)}</p></div>')
         return
-    of_job = nodes_of_job(snapshot)
-    places = sorted(range(len(snapshot.fleet.nodes)), key=lambda at: snapshot.fleet.nodes[at] not in of_job)
+    places = [at for at, node in enumerate(snapshot.fleet.nodes) if not of_job or node in of_job]
     head = [("node", ""), ("CPU", "n"), ("memory", "n"), ("GPUs busy", "n"), ("hottest", "n"), ("updated", "n")]
-    st.html(wording.table(head, [_node(snapshot.fleet, at, snapshot.now_s) for at in places[:NODES_SHOWN]]))
+    if places:
+        st.html(wording.table(head, [_node(snapshot.fleet, at, snapshot.now_s) for at in places[:NODES_SHOWN]]))
+    else:
+        st.html(
+            f'<div class="pl"><p class="muted">No machine of this job has reported yet. {_collect(snapshot)}</p></div>'
+        )
     if len(places) > NODES_SHOWN:
         st.caption(f"and {len(places) - NODES_SHOWN} more")
+    if len(places) < len(snapshot.fleet.nodes):
+        st.caption("Machines of other jobs are on the Fleet page.")
+
+
+def _collect(snapshot: Snapshot) -> str:
+    return f"Run {wording.command('paceline collect', snapshot.connection.brokers)} on each node."
 
 
 def _node(fleet: FleetView, at: int, now_s: float) -> list[tuple[object, str]]:
