@@ -26,7 +26,13 @@ class Step(NamedTuple):
 def steps(action: Callable[[], object], ours: Callable[[str], bool] = lambda path: True) -> list[Step]:
     """The steps that ``action`` takes on this thread, in the files below ``paceline`` that are ``ours``."""
     found: dict[Step, None] = {}
-    _watched(action, lambda step: found.setdefault(step), ours)
+    was = gc.isenabled()
+    gc.disable()  # Where it collects, callbacks of others are called, at a place that is another every time.
+    try:
+        _watched(action, lambda step: found.setdefault(step), ours)
+    finally:
+        if was:
+            gc.enable()
     return list(found)
 
 
