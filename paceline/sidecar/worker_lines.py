@@ -91,10 +91,13 @@ class Dump:
         return status, printed
 
     def kill(self) -> None:
-        """End it."""
+        """End it, without waiting for its end: in the kernel, where it reads a process, it cannot be killed."""
         self._child.kill()
-        self._child.wait()
         self._out.close()
+
+    def is_gone(self) -> bool:
+        """Whether it has ended."""
+        return self._child.poll() is not None
 
 
 class WorkerLines:
@@ -111,6 +114,8 @@ class WorkerLines:
         #: Workers that are to be looked at, each with its rank's process; and the look under way, since when.
         self._waiting: list[tuple[int, int]] = []
         self._running: tuple[int, int, Dump, float] | None = None
+        #: One that was killed and has not ended yet: until then there is no other.
+        self._killed: Dump | None = None
 
     def ask(self, pid: int) -> WorkerLine:
         """What is known of the workers of the rank whose process is ``pid``; they are looked at from now on."""
@@ -129,6 +134,8 @@ class WorkerLines:
 
     def turn(self, now_s: float) -> None:
         """Take in a look that is over, and begin the next."""
+        if self._killed is not None and self._killed.is_gone():
+            self._killed = None
         if self._running is not None:
             rank, worker, dump, since_s = self._running
             result = dump.result()
@@ -137,9 +144,9 @@ class WorkerLines:
             self._running = None
             if result is None:
                 dump.kill()
-                result = (-1, b"")
+                self._killed, result = None if dump.is_gone() else dump, (-1, b"")
             self._note(rank, self._read(worker, *result))
-        if self._waiting and self._program is not None:
+        if self._waiting and self._program is not None and self._killed is None:
             rank, worker = self._waiting.pop(0)
             try:
                 self._running = rank, worker, self._start(self._program, worker), now_s

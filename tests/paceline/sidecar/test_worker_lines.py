@@ -42,13 +42,16 @@ class Reads:
     """One py-spy that ends when told to."""
 
     def __init__(self, pid):
-        self.pid, self.ended, self.killed = pid, None, False
+        self.pid, self.ended, self.killed, self.lingers = pid, None, False, False
 
     def result(self):
         return self.ended
 
     def kill(self):
         self.killed = True
+
+    def is_gone(self):
+        return self.killed and not self.lingers
 
 
 @pytest.fixture
@@ -148,6 +151,19 @@ class TestLooks:
         workers.close()
         assert started[-1].killed
 
+    def test_one_that_cannot_be_killed_is_not_waited_for(self, workers, started):
+        """It is in the kernel: the ranks of the node are served all the same, and there is no second one meanwhile."""
+        workers.ask(40)
+        workers.turn(0.0)
+        started[0].lingers = True
+        workers.turn(LONGEST_S)
+        workers.turn(LONGEST_S + 60.0)
+        assert [one.pid for one in started] == [41]
+        started[0].lingers = False
+        workers.turn(LONGEST_S + 61.0)
+        assert [one.pid for one in started] == [41, 42]
+        workers.close()
+
     def test_without_py_spy_that_is_said_and_nothing_is_started(self, tmp_path):
         workers = WorkerLines(None, tmp_path)
         assert workers.ask(40) == WorkerLine(unseen=NO_PY_SPY)
@@ -202,5 +218,6 @@ def test_a_real_program_is_read_and_ended(tmp_path, until):
     slow = Dump(str(program), 41)
     assert slow.result() is None
     slow.kill()
+    until(slow.is_gone)
     assert isinstance(slow._child, subprocess.Popen)
     assert slow._child.returncode == -9
