@@ -4,7 +4,7 @@ Rule of this file: pure. A launcher's own signals are no cause. A rank that ende
 collective has left early; torchrun's table does not list it.
 """
 
-from ..evidence import Exit
+from ..evidence import Exit, Failure
 from .case import Case, grounds
 from .naming import first_to_go, named_by
 from .verdict import Sure, Verdict, several
@@ -134,12 +134,19 @@ def _code(ended: Exit) -> str:
     return f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
 
 
+def lost_processes(case: Case) -> dict[tuple[str, int | None], Failure]:
+    """The processes that Ray says are gone, by node and pid."""
+    return {(one.node, one.of_pid): one for one in case.failures if one.name == "actor_died"}
+
+
 def _lost_actor(case: Case) -> Verdict | None:
     """The one process of Ray's that is gone. One that waited in vain before was ended by its own watchdog."""
-    gone = {(one.node, one.of_pid): one for one in case.failures if one.name == "actor_died"}
+    gone = lost_processes(case)
     if len(gone) != 1:
         return None
     (one,) = gone.values()
+    if any(said.name == "actor_died" and said.text for said in case.failures):
+        return None  # Of others that ended, Ray has printed no line.
     waited = {said.rank for said in (*case.timeouts, *case.failures) if said is not one and said.rank is not None}
     if one.rank in waited or (one.rank is None and (case.timeouts or waited)):
         return None

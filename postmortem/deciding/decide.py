@@ -28,6 +28,7 @@ _RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     silence.verdict,
     exceptions.stuck,
     stacks.verdict,
+    hardware.out_of_memory_somewhere,
     outside.without_reason,
 )
 
@@ -56,6 +57,9 @@ def _insufficient(case: Case) -> Verdict | None:
         return None
     said: list[Statement] = [*case.failures, *case.exits, *case.kernel]
     who = f"{several(lost)} ended or lost a peer" if lost else "something failed"
+    gone = [f"pid {pid} on {node}" for node, pid in deaths.lost_processes(case)]
+    if gone:
+        who += f", Ray lost {'the process' if len(gone) == 1 else 'processes, the first'} {gone[0]}"
     return Verdict(
         kind="insufficient_data",
         cause=f"{who}, and these files do not say who was first",

@@ -51,9 +51,7 @@ def _out_of_memory(case: Case, said: Kernel, rank: int) -> Verdict:
 
 def _killed_somewhere(case: Case) -> Verdict | None:
     """The scheduler counts a kill for memory and exactly one rank was killed by nobody else."""
-    events = [one for one in case.failures if one.name == "oom_event"] + [
-        one for one in case.kernel if one.name == "oom"
-    ]
+    events = _memory_events(case)
     killed = [rank for rank, one in case.exit_of.items() if one.code == -9 and not case.ended_by_launcher(one)]
     if not events or len(killed) != 1:
         return None
@@ -67,6 +65,39 @@ def _killed_somewhere(case: Case) -> Verdict | None:
         line=case.line_of(rank),
         next="the kernel's log of that node (dmesg -T | grep -i oom) says which process it was",
         grounds=grounds(*events, case.exit_of[rank]),
+    )
+
+
+def _memory_events(case: Case) -> list[Failure | Kernel]:
+    """What schedulers and kernels say of processes that were killed for memory."""
+    events = [one for one in case.failures if one.name == "oom_event"]
+    return [*events, *(one for one in case.kernel if one.name == "oom")]
+
+
+def out_of_memory_somewhere(case: Case) -> Verdict | None:
+    """A process was killed for memory, and nothing else says more: nobody is accused."""
+    events = _memory_events(case)
+    if not events:
+        return None
+    killed = sorted(rank for rank, one in case.exit_of.items() if one.code == -9)
+    pids = sorted({one.pid for one in case.exits if one.code == -9 and one.rank is None and one.pid is not None})
+    nodes = tuple(sorted({one.node for one in (*events, *(case.exit_of[rank] for rank in killed)) if one.node}))
+    where = f" on {' and '.join(nodes[:3])}" if nodes else ""
+    if killed:
+        who = f"one of {several(set(killed))}"
+    elif pids:
+        who = f"pid {pids[0]}"
+    else:
+        who = "which of them, these files do not say"
+    return Verdict(
+        kind="died",
+        cause=f"out of host memory: the kernel killed a process of the job{where}: {who}",
+        victims=tuple(killed),
+        nodes=nodes,
+        sure="likely",
+        next="the kernel's log of that node (dmesg -T | grep -i oom) says which process it was; "
+        "then less memory there (fewer loader workers), or a higher limit (--mem)",
+        grounds=grounds(*events),
     )
 
 
@@ -116,7 +147,7 @@ def _network(case: Case) -> Verdict | None:
     status = f" (status {', '.join(numbers)})" if numbers else ""
     what = "exhausted retries" if numbers == ["12"] else "errors of the network"
     both = len({one.node for one in ends}) > 1
-    said = f"{'both ends report' if both else 'a connection reports'} {what}{status}" if ends else "connections broke"
+    said = f"{_complaint(ends, both)} {what}{status}" if ends else "connections broke"
     if nodes:
         kernel = f"; only the kernel of {' and '.join(nodes)} says that its card ({', '.join(cards)}) lost the link"
     else:
@@ -133,6 +164,16 @@ def _network(case: Case) -> Verdict | None:
         next=f"check the card, cable and switch port of {', '.join(nodes) or 'both nodes'} (ibstat, ip -s link)",
         grounds=grounds(*down, *ends),
     )
+
+
+def _complaint(ends: list[Failure], both: bool) -> str:
+    """Who reports errors of a connection, and of which: by the names in these lines."""
+    if both:
+        return "both ends report"
+    node = next((one.node for one in ends if one.node), "")
+    peers = sorted({one.peer.rsplit("<", 1)[0] for one in ends if one.peer})
+    to = f" to {peers[0]}" if len(peers) == 1 else f" to {len(peers)} peers, first {peers[0]}," if peers else ""
+    return f"the connection{f' of {node}' if node else ''}{to} reports" if node or to else "a connection reports"
 
 
 def _cards(down: list[Kernel], ends: list[Failure]) -> list[str]:

@@ -6,6 +6,8 @@ the default one; where they are not known, silence means nothing. Two silent ran
 
 from collections import Counter, defaultdict
 
+import msgspec
+
 from ..evidence import Call, Failure, Statement, Timeout
 from ..places import innermost
 from .case import Case, grounds
@@ -25,10 +27,10 @@ def verdict(case: Case) -> Verdict | None:
     for said in case.timeouts:
         if said.rank is not None:
             by_group[said.group or labels.get(said.rank, "")].append(said)
-    for group, said_by in sorted(by_group.items(), key=lambda one: (-len(one[1]), one[0])):
-        made = _of_group(case, group, said_by)
-        if made is not None:
-            return made
+    ordered = sorted(by_group.items(), key=lambda one: (-len(one[1]), one[0]))
+    if ordered:
+        made = _of_group(case, *ordered[0])
+        return made if made.ranks or made.kind != "hang" else _with_others(made, ordered[1:])
     waited = [
         one for one in case.failures if one.role == "waiter" and one.name == "timeout_gloo" and one.rank is not None
     ]
@@ -44,8 +46,19 @@ def _labels(case: Case) -> dict[int, str]:
     return made
 
 
-def _of_group(case: Case, group: str, said_by: list[Timeout]) -> Verdict | None:
-    first = {said.rank: said for said in reversed(said_by) if said.rank is not None}
+def _with_others(made: Verdict, others: list[tuple[str, list[Timeout]]]) -> Verdict:
+    """A verdict that accuses nobody, with who waited in other groups: one of them may wait for the other."""
+    if not others:
+        return made
+    waits = [f"{_who_waited_where(_first(said_by))} of group {group or 'default_pg'}" for group, said_by in others[:3]]
+    victims = {said.rank for _, said_by in others for said in said_by if said.rank is not None}
+    return msgspec.structs.replace(
+        made, cause=f"{made.cause}; {'; '.join(waits)}", victims=tuple(sorted({*made.victims, *victims}))
+    )
+
+
+def _of_group(case: Case, group: str, said_by: list[Timeout]) -> Verdict:
+    first = _first(said_by)
     seq = Counter(said.seq for said in first.values()).most_common(1)[0][0]
     mismatch = _mismatch(case, group, seq, first)
     if mismatch is not None:
@@ -53,17 +66,26 @@ def _of_group(case: Case, group: str, said_by: list[Timeout]) -> Verdict | None:
     size = _size(said_by)
     members = _members(case, group, size)
     if members is None:
-        return _too_few(first, group, seq)
+        return _too_few(first, group, seq, _stuck_watchdogs(case, case.ranks - set(first)))
     silent = members - set(first)
     behind = _behind(case, members)
     late = silent
     if len(silent) > 1 and behind and behind < silent:
         late = behind
     if not late or len(late) > 2 or len(late) * 2 > len(members):
-        return _too_few(first, group, seq)
+        return _too_few(first, group, seq, _stuck_watchdogs(case, silent))
     if why := unseen(case, late, said_by):
         return _too_few(first, group, seq, why)
     return _late(case, late, dict(first), group, seq, behind)
+
+
+def _first(said_by: list[Timeout]) -> dict[int, Timeout]:
+    """By rank the smallest number that timed out: what is behind it in the queue times out, too, in any order."""
+    made: dict[int, Timeout] = {}
+    for said in said_by:
+        if said.rank is not None and (said.rank not in made or 0 <= said.seq < made[said.rank].seq):
+            made[said.rank] = said
+    return made
 
 
 def _mismatch(case: Case, group: str, seq: int, first: dict[int, Timeout]) -> Verdict | None:
@@ -117,6 +139,17 @@ def _behind(case: Case, members: set[int]) -> set[int]:
     return {rank for rank, number in last.items() if number < usual}
 
 
+def _stuck_watchdogs(case: Case, silent: set[int]) -> str:
+    """In words, of silent ranks whose watchdog stood in a call itself; "" where there are none."""
+    stuck = {one.rank for one in case.failures if one.name == "stuck" and one.rank in silent and one.rank is not None}
+    if not stuck:
+        return ""
+    return (
+        f"the watchdog of {several(stuck)} was stuck itself, in a call of CUDA or NCCL or for Python's lock, "
+        "so they could not report it"
+    )
+
+
 def _late(case: Case, late: set[int], said_by: dict[int, Statement], group: str, seq: int, behind: set[int]) -> Verdict:
     found = standing(case, min(late))
     some = next(said for said in said_by.values() if said.rank is not None)
@@ -163,13 +196,12 @@ def _others_line(case: Case, ranks: set[int]) -> str | None:
 
 
 def _too_few(first: dict[int, Timeout], group: str, seq: int, why: str = "") -> Verdict:
-    some = next(iter(first.values()))
-    number = f" {seq}" if seq >= 0 else ""
+    some = next(one for one in first.values() if one.seq == seq)
     return Verdict(
         kind="hang",
         cause=(
-            f"{several(set(first))} waited in {some.operation.lower().strip('_') or 'a collective'}{number} of group "
-            f"{group or 'default_pg'} until it timed out; {why or 'these files do not say who did not come'}"
+            f"{_who_waited_where(first)} of group {group or 'default_pg'} until it timed out; "
+            f"{why or 'these files do not say who did not come'}"
         ),
         victims=tuple(sorted(first)),
         group=group or "default_pg",
@@ -179,6 +211,20 @@ def _too_few(first: dict[int, Timeout], group: str, seq: int, why: str = "") -> 
         next="the logs of all ranks, or flight recorder dumps (TORCH_FR_BUFFER_SIZE=2000, TORCH_FR_DUMP_ON_TIMEOUT=1)",
         grounds=grounds(*list(first.values())[:4]),
     )
+
+
+def _who_waited_where(first: dict[int, Timeout]) -> str:
+    """ "ranks 1-3 waited in broadcast 4, rank 0 in allreduce 5": the largest group first, three at most."""
+    by_call: dict[tuple[int, str], set[int]] = defaultdict(set)
+    for rank, said in first.items():
+        by_call[said.seq, said.operation.lower().strip("_")].add(rank)
+    ordered = sorted(by_call.items(), key=lambda one: (-len(one[1]), one[0]))
+    made: list[str] = []
+    for (seq, operation), ranks in ordered[:3]:
+        called = f"{operation or 'a collective'}{f' {seq}' if seq >= 0 else ''}"
+        made.append(f"{several(ranks)} {'in' if made else 'waited in'} {called}")
+    left = f", and others in {len(ordered) - 3} more" if len(ordered) > 3 else ""
+    return ", ".join(made) + left
 
 
 def _of_gloo(case: Case, waited: list[Failure]) -> Verdict | None:

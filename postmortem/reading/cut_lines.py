@@ -25,8 +25,9 @@ _BEGINS = re.compile(
     rb"|\[?\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:|\[?[EWIF]\d{4} \d\d:| {0,6}\d{1,7}: "
     rb"|\[[EWIF] \w|\[default\] |srun: |slurmstepd: |terminate called|Sending process "
     rb"|Traceback| {2}|\t|----|====|[A-Za-z_][\w.]{0,80}(?:Error|Exception|Interrupt|Exit): "
-    rb"|[\w.-]{1,255}:\d{1,10}:\d{1,10} "
+    rb"|[\w.-]{1,255}:\d{1,10}:\d{1,10} |(?:\S{1,80}[ \t]{1,4}){1,6}\[(?:rank|default)\d{1,7}\]:"
 )
+_DIGIT = re.compile(rb"\d")
 #: So many first bytes are the same in lines of one kind.
 _ALIKE = 6
 #: A part of a line in Docker's records.
@@ -211,7 +212,8 @@ def _width(head: bytes) -> int:
 
 def _begins(line: bytes, before: bytes) -> bool:
     """Whether a line is one of its own: by its start, or because the one ``before`` starts alike."""
-    return _BEGINS.match(line) is not None or (len(line) > _ALIKE and line[:_ALIKE] == before[:_ALIKE])
+    alike = len(line) > _ALIKE and _DIGIT.sub(b"0", line[:_ALIKE]) == _DIGIT.sub(b"0", before[:_ALIKE])
+    return alike or _BEGINS.match(line) is not None
 
 
 def _ends_at(line: bytes, width: int) -> bool:

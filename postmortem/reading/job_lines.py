@@ -249,6 +249,9 @@ _SLURM = re.compile(
     r"\*\*\* (?:JOB|STEP) \S{1,60} ON (\S{1,255}) CANCELLED AT \S{1,40}"
     r"(?: DUE TO (TIME LIMIT|PREEMPTION|NODE FAILURE))?"
 )
+_SHELL = re.compile(
+    r"(?:^|\s)\S{1,400}: line \d{1,7}: {1,4}(?P<pid>\d{1,10}) (?P<how>Killed|Segmentation fault|Aborted|Bus error)\b"
+)
 _AGENT = re.compile(r"Received (?:Signals\.)?(SIG\w{2,6}|\d{1,2}) death signal|got signal: (\d{1,2})")
 _OOM_EVENT = re.compile(r"Detected (\d{1,6}) oom[-_ ]kill event(?:s|\(s\))? in (?:StepId=|step )?(\S{1,60})")
 _SIGNALS = {"SIGKILL": -9, "SIGTERM": -15, "SIGSEGV": -11, "SIGABRT": -6, "SIGBUS": -7, "SIGILL": -4, "SIGINT": -2}
@@ -279,12 +282,20 @@ def statements(line: Line, rank: int | None, source: Source) -> Iterator[Stateme
     """What ``line`` says; ``rank`` is its speaker's."""
     text = line.text
     yield from _of_launcher(text, line.node, source)
-    if rank is None and "[Rank " in text:
-        rank = group_of(text)[1]  # Before 2.2 there is no other; it counts within the group.
+    if rank is None:
+        rank = _in_group(text)
     for row in ROWS:
         if row.words in text and (found := row.pattern.search(text)):
             yield from _said(row, found, line, rank, source)
             return
+
+
+def _in_group(text: str) -> int | None:
+    """The speaker as its group counts: that is its rank in the default group; before 2.2 there is no other number."""
+    if " Rank " not in text and "[Rank " not in text:
+        return None
+    group, rank = group_of(text)
+    return rank if "[Rank " in text or group in ("default_pg", "0") else None
 
 
 def classified(text: str) -> tuple[Row, re.Match[str]] | None:
@@ -369,6 +380,10 @@ def _of_launcher(text: str, node: str, source: Source) -> Iterator[Statement]:
         code = int(found[4]) if found[4] else _SRUN_SIGNALS[found[3]]
         for task in _tasks(found[2]):
             yield Exit(rank=task, node=found[1], source=source, code=_as_signal(code))
+        if found[3] == "Out Of Memory":
+            yield Failure(node=found[1], source=source, role="own", name="oom_event", text=text[:300])
+    elif found := _SHELL.search(text):
+        yield Exit(node=node, source=source, code=_SRUN_SIGNALS[found["how"]], pid=int(found["pid"]))
     elif found := _SPAWN.search(text):
         yield Exit(rank=int(found[1]), node=node, source=source, code=_SIGNALS.get(found[2] or "", int(found[3] or 1)))
     else:

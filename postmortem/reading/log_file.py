@@ -54,6 +54,8 @@ WORDS = tuple(
                 "got signal",
                 "oom_kill event",
                 "oom-kill event",
+                " Killed ",
+                "Segmentation fault",
                 "Root Cause (first",
                 "Failures:",
                 "Fatal Python error: ",
@@ -187,6 +189,7 @@ class LogFile:
             if block is not None:
                 self._keep((_of(rank, said) for said in block.line(line.text, source)), voice)
         self._keep(ray_lines.placed(line.text, line.pid, node, source), voice)
+        self._keep(ray_lines.ended(line.text, line.repeated, source), voice)
         self._start(line)
         was_open = self._tracebacks.has(voice)
         self._keep_voiced(self._tracebacks.line(voice, line.text, rank, node, source))

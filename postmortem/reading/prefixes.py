@@ -47,6 +47,9 @@ _WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     ("pdsh", re.compile(r"([A-Za-z][A-Za-z0-9.-]{0,62}\d): (?=\[|Traceback|  )")),
 )
+#: What else somebody put before a rank's own prefix: line numbers, ``host [stderr]``, a date without seconds. Each of
+#: its words has a digit or a bracket, so that a sentence about a rank is none.
+_OTHER = re.compile(r"(?:(?=\S{0,80}[\d\[\]|<>(){}])\S{1,80}[ \t]{1,4}){1,6}(?=\[(?:rank|default)\d{1,7}\]:)")
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -59,6 +62,8 @@ class Line(msgspec.Struct, frozen=True):
     local_rank: int | None = None
     node: str = ""
     pid: int | None = None
+    #: Ray prints one of several lines that are alike; this is one that it printed for others.
+    repeated: bool = False
 
 
 def texts(raw: str) -> Iterator[str]:
@@ -106,22 +111,23 @@ def unwrapped(text: str) -> Line:
             if found is None:
                 break
             _note(kind, found, said)
-            if kind in ("cri", "clock"):
+            if kind in ("cri", "clock", "other"):
                 text = text[found.end() :]
                 continue
         voice.append(found.group().strip())
         text = text[found.end() :]
+    whole = text
     if " [repeated " in text:
         text = _REPEATED.sub("", text)
     number = {name: int(said[name]) for name in ("rank", "task", "local_rank", "pid") if name in said}
-    return Line(text, " ".join(voice), node=said.get("node", ""), **number)
+    return Line(text, " ".join(voice), node=said.get("node", ""), repeated=text is not whole, **number)
 
 
 def _wrapper(text: str) -> tuple[str, re.Match[str] | None]:
     for kind, pattern in _WRAPPERS:
         if found := pattern.match(text):
             return kind, found
-    return "", None
+    return "other", _OTHER.match(text)
 
 
 def _note(kind: str, found: re.Match[str], said: dict[str, str]) -> None:

@@ -16,6 +16,7 @@ WORDS = (
     "world_rank=",
     "Setting up process group for",
     "died unexpectedly before finishing",
+    "Worker exit type: ",
 )
 _MOST_LINES = 10
 _REMOTE = re.compile(
@@ -27,6 +28,12 @@ _LISTED = re.compile(
     r"\(?(?:node_id=\w{1,80}, )?ip=([0-9A-Fa-f.:]{2,45}), pid=(\d{1,10})\) world_rank=(\d{1,7}), local_rank=(\d{1,5})"
 )
 _JOINS = re.compile(r"Setting up process group for: \S{1,300} \[rank=(\d{1,7}), world_size=\d{1,7}\]")
+_ENDED = re.compile(
+    r"Worker IP address: (?P<ip>[0-9A-Fa-f.:]{2,45}) Worker port: \d{1,5} Worker PID: (?P<pid>\d{1,10}) "
+    r"Worker exit type: (?P<how>SYSTEM_ERROR|NODE_OUT_OF_MEMORY)\b"
+)
+#: What a statement says of a process that Ray names in place of several.
+ONE_OF_SEVERAL = "one of several"
 _FIELD = re.compile(r"\s{1,8}(pid|ip): (\S{1,100})$")
 
 
@@ -60,6 +67,19 @@ def placed(text: str, pid: int | None, node: str, source: Source) -> Iterator[Pl
         yield Placed(rank=int(found[3]), node=found[1], source=source, pid=int(found[2]), local_rank=int(found[4]))
     elif pid is not None and text.startswith("Setting up process group") and (found := _JOINS.match(text)):
         yield Placed(rank=int(found[1]), node=node, source=source, pid=pid)
+
+
+def ended(text: str, repeated: bool, source: Source) -> Iterator[Failure]:
+    """What a raylet says of a worker's process that is gone, on one line; ``repeated`` if of others that are alike."""
+    if "Worker exit type: " in text and (found := _ENDED.search(text)):
+        yield Failure(
+            source=source,
+            node=found["ip"],
+            role="own" if found["how"] == "NODE_OUT_OF_MEMORY" else "teardown",
+            name="memory_host" if found["how"] == "NODE_OUT_OF_MEMORY" else "actor_died",
+            text=ONE_OF_SEVERAL if repeated else "",
+            of_pid=int(found["pid"]),
+        )
 
 
 class LostActor:

@@ -57,6 +57,9 @@ def timed_out(rank, seq=7, operation="ALLREDUCE", numel=10, group="0(default_pg)
         "Nov 20 09:13:57 [rank{0}]: ",
         "[09:13:57.123] [default{0}]:[rank{0}]: ",
         "[default{0}]:09:13:57 [rank{0}]: ",
+        "[8074{0}] [rank{0}]: ",
+        "2025-02-18 12:54 [rank{0}]: ",
+        "dinov2-giant.cn-d004 [stderr] [default{0}]:[rank{0}]: ",
         "node-1: [rank{0}]: ",
     ],
 )

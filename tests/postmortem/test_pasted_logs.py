@@ -1,0 +1,160 @@
+"""Logs as people paste them: parts of a job's output, with line numbers, in several groups, without a rank's prefix."""
+
+import re
+
+import pytest
+
+from postmortem.deciding.decide import decide
+from postmortem.reading.files import read
+
+RAYLET = (
+    "(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the "
+    "problem, check the logs for the dead worker. RayTask ID: ff Worker ID: d8 Node ID: 84 "
+    "Worker IP address: 10.0.0.7 Worker port: 10185 Worker PID: {pid} Worker exit type: {how} Worker exit detail: "
+    "Worker unexpectedly exits with a connection error code 2. End of file. There are some potential root causes. "
+    "(1) The process is killed by SIGKILL by OOM killer due to high memory usage.{more}\n"
+)
+LOST = (
+    "(Worker pid=92234, ip=10.0.0.7) [rank1]:[E1224 13:23:05.48 ProcessGroupNCCL.cpp:542] [Rank 12] Collective "
+    "WorkNCCL(SeqNum=1, OpType=BROADCAST, NumelIn=7, NumelOut=7, Timeout(ms)=1800000) raised the following async "
+    "exception: NCCL error: remote process exited or there was a network error, NCCL version 2.21.5\n"
+)
+
+
+def verdict(folder, text):
+    (folder / "job.log").write_text(text)
+    return decide(read([str(folder)], 1 << 30).statements)
+
+
+def timed_out(rank, seq=4, operation="BROADCAST", group="0(default_pg)", within=None, prefix=""):
+    within = rank if within is None else within
+    head = f"{prefix}[rank{rank}]:[E424 01:11:21.1608327{rank} ProcessGroupNCCL.cpp:629] "
+    return (
+        f"{head}[Rank {within}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
+        f"OpType={operation}, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for 600010 milliseconds before timing "
+        f"out.\n{head}[PG ID 0 PG GUID {group} Rank {within}]  failure detected by watchdog at work sequence id: "
+        f"{seq} PG status: last enqueued work: {seq}, last completed work: {seq - 1}\n"
+    )
+
+
+def test_ranks_that_timed_out_in_different_calls_are_listed_by_call(tmp_path):
+    text = "".join(timed_out(rank) for rank in range(1, 7)) + timed_out(0, 5, "ALLREDUCE")
+    found = verdict(tmp_path, text)
+    assert found.ranks == ()
+    assert "ranks 1-6 waited in broadcast 4, rank 0 in allreduce 5 of group default_pg" in found.cause
+
+
+def test_numbers_of_a_pager_before_each_line_hide_no_rank(tmp_path):
+    """Lines as long as the longest are whole ones, though each begins with another number."""
+    text = "".join(timed_out(rank, 4, "BROADCAST" if rank else "ALLREDUCE") for rank in range(4))
+    lines = [f"[{80746 + number}] {line}\n" for number, line in enumerate(text.splitlines())]
+    numbered, plain = verdict(tmp_path, "".join(lines)), verdict(tmp_path, text)
+    assert (numbered.kind, numbered.ranks, numbered.cause) == (plain.kind, plain.ranks, plain.cause)
+    assert plain.ranks == (0,)
+
+
+def test_a_rank_is_the_jobs_and_not_its_number_in_a_group_behind_any_prefix(tmp_path):
+    text = timed_out(13, 216, "ALLTOALL_BASE", "119", 1, "2025-02-18 12:54 ")
+    text += timed_out(15, 57, "ALLREDUCE", "112", 0, "2025-02-18 12:54 ")
+    found = verdict(tmp_path, text)
+    assert found.victims == (13, 15)
+    assert "rank 15 waited in allreduce 57 of group 112" in found.cause
+    assert "rank 13 waited in alltoall_base 216 of group 119" in found.cause
+
+
+def test_the_smallest_number_that_timed_out_is_the_one_that_did_not_end(tmp_path):
+    text = "".join(timed_out(rank, seq) for rank in (1, 2, 3) for seq in (9, 7, 8))
+    assert verdict(tmp_path, text).seq == 7
+
+
+def test_a_sentence_that_names_a_rank_is_no_prefix(tmp_path):
+    text = "Restarting after an error on [rank3]: see below\n" + timed_out(1) + timed_out(2)
+    assert 3 not in verdict(tmp_path, text).victims
+
+
+def test_ranks_whose_watchdog_was_stuck_are_listed_where_nobody_is_accused(tmp_path):
+    stuck = "".join(
+        f"[rank{rank}]:[E626 05:14:36.39 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] "
+        "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring\n"
+        for rank in (7, 5, 0, 1, 3, 4, 6)
+    )
+    found = verdict(tmp_path, stuck + timed_out(2, 120049, "_ALLGATHER_BASE"))
+    assert found.ranks == ()
+    assert "the watchdog of ranks 0, 1 and 3-7 was stuck itself" in found.cause
+
+
+@pytest.mark.parametrize(
+    ("line", "who"),
+    [
+        ("slurmstepd: error: Detected 2 oom-kill event(s) in step 3756240.batch cgroup.", "do not say"),
+        (
+            "/var/spool/slurmd/job00191/slurm_script: line 28:  8156 Killed                  python3 main.py --epochs 4"
+            "\nslurmstepd: error: Detected 1 oom-kill event(s) in StepId=191.batch cgroup. Some of your processes may "
+            "have been killed by the cgroup out-of-memory handler.",
+            "pid 8156",
+        ),
+        ("srun: error: node107: tasks 0-3,9: Out Of Memory", "one of ranks 0-3 and 9"),
+    ],
+)
+def test_a_kill_for_memory_is_reported_where_no_line_says_of_whom(tmp_path, line, who):
+    found = verdict(tmp_path, f"Epoch 3: loss 0.2\n{line}\n")
+    assert (found.kind, found.ranks) == ("died", ())
+    assert "out of host memory" in found.cause
+    assert who in found.cause
+
+
+def test_one_task_that_slurm_says_was_out_of_memory_is_the_one(tmp_path):
+    found = verdict(tmp_path, "srun: error: node107: task 5: Out Of Memory\n")
+    assert (found.kind, found.ranks) == ("died", (5,))
+
+
+def test_a_failure_of_a_ranks_own_counts_before_a_kill_for_memory_of_anyone(tmp_path):
+    text = (
+        '[rank2]: Traceback (most recent call last):\n[rank2]:   File "/app/train.py", line 10, in step\n'
+        "[rank2]:     work()\n[rank2]: ValueError: bad label\n"
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=77.13.\n"
+    )
+    assert verdict(tmp_path, text).ranks == (2,)
+
+
+def test_the_process_that_a_raylet_lost_is_reported_with_its_node(tmp_path):
+    found = verdict(tmp_path, RAYLET.format(pid=90738, how="SYSTEM_ERROR", more="") + LOST)
+    assert found.ranks == ()
+    assert "pid 90738 on 10.0.0.7" in found.cause
+
+
+def test_the_only_process_that_a_raylet_lost_went_first(tmp_path):
+    found = verdict(tmp_path, RAYLET.format(pid=90738, how="SYSTEM_ERROR", more=""))
+    assert found.kind == "died"
+    assert "pid 90738 on 10.0.0.7" in found.cause
+
+
+def test_a_line_that_ray_printed_for_several_processes_does_not_single_one_out(tmp_path):
+    found = verdict(tmp_path, RAYLET.format(pid=90738, how="SYSTEM_ERROR", more=" [repeated 5x across cluster]"))
+    assert found.kind == "insufficient_data"
+
+
+def test_a_worker_that_ended_on_purpose_is_not_lost(tmp_path):
+    assert verdict(tmp_path, RAYLET.format(pid=7, how="INTENDED_USER_EXIT", more="")) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            "host-1:984:1357 [4] ib_plugin.c:1615 NCCL WARN NET/IB : Got completion from peer 10.3.1.59<44206> with "
+            "status=12 opcode=129 len=65536 vendor err 129 (Recv) localGid ::ffff:29.8.8.18 remoteGids::ffff:29.8.4.2",
+            "host-1 to 10.3.1.59",
+        ),
+        (
+            "gh-37:7038:7053 [0] ib_plugin.c:1007 NCCL WARN NET/IB : Got completion from peer 10.1.32.3<54891> with "
+            "error 5, opcode 0, len 0, vendor err 249",
+            "gh-37 to 10.1.32.3",
+        ),
+        ("NET/IBP:Got completion from peer 7.6.13.83<36315> with status=12 opcode=3 len=3 vendor err 129", "7.6.13.83"),
+    ],
+)
+def test_a_broken_connection_is_reported_with_both_its_ends(tmp_path, line, words):
+    found = verdict(tmp_path, line + "\n")
+    assert found.kind == "network"
+    assert re.search(rf"connection (of|to) {re.escape(words)}", found.cause)
