@@ -104,6 +104,7 @@ class TickHistory:
         #: What was worked out of the ticks as they are: asked for rank by rank it is the same.
         self._steadiness: dict[int, float] = {}
         self._medians: dict[tuple[str, int], Array] = {}
+        self._over: Flags | None = None
 
     def push(self, tick: Tick) -> None:
         """Append a tick; the oldest falls out."""
@@ -145,6 +146,18 @@ class TickHistory:
     def _forget(self) -> None:
         self._steadiness.clear()
         self._medians.clear()
+        self._over = None
+
+    def near(self, ticks: int, config: StragglerConfig) -> Flags:
+        """Which ranks may be at a bar over the newest ``ticks`` ticks: shape (len(JUDGED) + 1, ranks), the last row by
+        the whole excess. A median is at the bar only if half of what is known is; cheaper than the median.
+        """
+        if self._over is None:
+            whole = self.table[_AT["work"]] + self.table[_AT["starved"]]
+            bars = np.append(_least(config, self.contended), config.least_excess)
+            self._over = ~(np.concatenate([self.table[: len(JUDGED)], whole[None]]) < bars[:, None, None])
+        over = self._over[:, -ticks:]
+        return np.asarray(2 * over.sum(axis=1, dtype=np.uint8) >= over.shape[1])
 
     def steadiness(self, at: int) -> float:
         """How much the typical rank varies from tick to tick over the whole history, in row ``at`` of ``JUDGED``."""
@@ -195,10 +208,12 @@ def late_ranks(
     judged = history.table[: len(JUDGED), -ticks:]
     ranks = judged.shape[2]
     nobody = LateRanks(np.zeros(ranks, dtype=bool), np.zeros(ranks), np.zeros(ranks, dtype=np.int64), np.zeros(ranks))
-    least = _least(config, history.contended)
-    near = _near(judged, least)
-    if len(history.first_steps) < ticks or not near.any():
+    if len(history.first_steps) < ticks:
         return nobody
+    near = history.near(ticks, config)[:-1].any(axis=1)
+    if not near.any():
+        return nobody
+    least = _least(config, history.contended)
     median = np.full((len(JUDGED), ranks), np.nan, dtype=judged.dtype)
     median[near] = nanmedian(judged[near], axis=1)
     if not (median >= least[:, None]).any():
@@ -235,21 +250,6 @@ def _margins(history: TickHistory, judged: Array, median: Array, excess: Array, 
 
 def _floor(name: str, config: StragglerConfig) -> float:
     return config.floor if name in _WHOLE else _QUIET_FLOOR * config.floor
-
-
-def _near(judged: Array, least: Array) -> Flags:
-    """In which of ``JUDGED`` any rank's median may be at the bar: cheaper than the median, and a healthy job goes no
-    further.
-
-    Its mean is at half of it then, and so is every second of its ticks at the whole.
-    """
-    mean = judged.mean(axis=1)
-    unknown = np.isnan(mean)
-    near = np.asarray((unknown | (mean >= least[:, None] / 2)).any(axis=1))
-    for at in np.flatnonzero(near & ~unknown.any(axis=1)).tolist():
-        some = judged[at][:, mean[at] >= least[at] / 2]
-        near[at] = (2 * (some >= least[at]).sum(axis=0) >= judged.shape[1]).any()
-    return near
 
 
 def calm(history: TickHistory, ticks: int, config: StragglerConfig, ranks: list[int]) -> list[bool]:

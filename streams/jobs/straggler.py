@@ -131,29 +131,49 @@ class Straggler:
     def _signals(self) -> Iterator[tuple[int, Signal]]:
         """Every rank's signal of this tick, in rank order."""
         config = self.config
-        suspect = self._look(self.suspect_ticks())
-        looks = {ticks: self._look(ticks) for ticks in (config.confirm_ticks, *config.longer_looks)}
-        self.late_for = {
-            int(rank): ticks for ticks, seen in reversed(looks.items()) for rank in np.flatnonzero(seen.late)
-        }
-        late = np.flatnonzero(suspect.late & (suspect.part == EXPLAINED) if self.wary else suspect.late).tolist()
+        self.late_for = {}
+        for ticks in (config.confirm_ticks, *config.longer_looks):
+            for rank in self._late(ticks):
+                self.late_for.setdefault(rank, ticks)
+        late = self._late(self.suspect_ticks(), only_explained=self.wary)
         episodes = self.tracker.episodes
-        if not (self.late_for or late or episodes):
-            return
         ranks = sorted({*late, *self.late_for, *episodes})
-        calmed = calm(self.history, config.recover_ticks, config, ranks)
-        passed = calm(self.history, config.suspect_ticks, config, ranks)
-        for rank, quiet, over in zip(ranks, calmed, passed, strict=True):
-            if rank in self.late_for and (not over or rank in episodes):
+        over = self._calm(
+            config.suspect_ticks, [rank for rank in ranks if rank in self.late_for and rank not in episodes]
+        )
+        lasting = [rank for rank in ranks if rank in self.late_for and rank not in over]
+        going = [rank for rank in ranks if rank in episodes and rank not in lasting and rank not in late]
+        calm = self._calm(
+            config.recover_ticks, [rank for rank in going if episodes[rank].length >= config.recover_ticks]
+        )
+        for rank in ranks:
+            if rank in lasting:
                 signal: Signal = "persistent"
             elif rank in late:
                 signal = "late"
-            elif quiet and rank in episodes and episodes[rank].length >= config.recover_ticks:
+            elif rank in calm:
                 signal = "calm"
             else:
                 continue
             if rank in episodes or not self.tracker.rests(rank, signal, self.ticks):
                 yield rank, signal
+
+    def _late(self, ticks: int, *, only_explained: bool = False) -> list[int]:
+        """The ranks that are late over the newest ``ticks``, if any may be that is not late by a shorter look."""
+        if len(self.history.first_steps) < ticks:
+            return []
+        near = self.history.near(ticks, self.config).any(axis=0)
+        if self.late_for.keys() >= set(np.flatnonzero(near).tolist()):
+            return []
+        seen = self._look(ticks)
+        return [
+            int(rank) for rank in np.flatnonzero(seen.late & (seen.part == EXPLAINED) if only_explained else seen.late)
+        ]
+
+    def _calm(self, ticks: int, ranks: list[int]) -> set[int]:
+        """Those of ``ranks`` that are back among their peers over the newest ``ticks``."""
+        quiet = calm(self.history, ticks, self.config, ranks) if ranks else []
+        return {rank for rank, one in zip(ranks, quiet, strict=True) if one}
 
     def _look(self, ticks: int) -> LateRanks:
         if ticks not in self.looks:
