@@ -40,7 +40,11 @@ def peers_median(values: Array) -> Array:
     present = ~np.isnan(values)
     if not present.all():
         if values.ndim == 2:
-            return np.array([peers_median(row) for row in values])
+            whole = present.all(axis=1)
+            result = np.empty(values.shape)
+            result[whole] = peers_median(values[whole])
+            result[~whole] = [peers_median(row) for row in values[~whole]]
+            return result
         out = np.full(values.shape, np.nan)
         out[present] = peers_median(values[present])
         return out
@@ -58,14 +62,16 @@ def peers_median(values: Array) -> Array:
 
 
 def peers_spread(values: Array) -> Array:
-    """For each entry, the robust standard deviation (scaled MAD) of all the others.
+    """For each entry, the robust standard deviation (scaled MAD) of all the others, row by row.
 
     Args:
-        values: shape (ranks,).
+        values: shape (ranks,) or (rows, ranks).
 
     Returns:
-        shape (ranks,); 0 where there are fewer than two peers, whose spread cannot be known.
+        the same shape; 0 where there are fewer than two peers, whose spread cannot be known.
     """
+    if values.ndim == 2:
+        return _spread_of_rows(values)
     heard = np.flatnonzero(~np.isnan(values))
     out = np.zeros(values.shape)
     if heard.size < 3:
@@ -77,6 +83,14 @@ def peers_spread(values: Array) -> Array:
     others = present[_OTHERS[present.size]]
     out[heard] = MAD_SIGMA * nanmedian(np.abs(others - nanmedian(others, axis=1)[:, None]), axis=1)
     return out
+
+
+def _spread_of_rows(values: Array) -> Array:
+    count = values.shape[1]
+    if len(values) == 1 or not 3 <= count <= EXACT or np.isnan(values).any():
+        return np.array([peers_spread(row) for row in values])
+    others = values[:, _OTHERS[count]]
+    return np.asarray(MAD_SIGMA * nanmedian(np.abs(others - nanmedian(others, axis=2)[..., None]), axis=2))
 
 
 def nanmedian(values: Array, axis: int | None = None) -> Array:

@@ -50,8 +50,8 @@ class Apart:
         if not tick.waits_measured:
             return None
         self.waited = self.waited or bool(np.nansum(tick.seconds[_WAIT]) > 0.0)
-        seen = relation(tick.own, tick.total)
-        apart = int((~np.isnan(tick.own)).sum()) > 1 and not self.waited and seen != "together"
+        seen = "together" if self.waited else relation(tick.own, tick.total)
+        apart = seen != "together" and int((~np.isnan(tick.own)).sum()) > 1
         if self.ticks < self.after_ticks:
             self.ticks = self.ticks + (seen == "apart") if apart else 0
         if self.ticks < self.after_ticks:

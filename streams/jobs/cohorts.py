@@ -91,7 +91,7 @@ class Cohorts:
         """For each rank the median of the others of its pipeline; NaN where there are none.
 
         Args:
-            values: shape (ranks,).
+            values: shape (ranks,) or (rows, ranks).
         """
         out = np.full(values.shape, np.nan)
         if not self.staged:
@@ -100,24 +100,27 @@ class Cohorts:
             numbers = np.unique(self.pipeline[self.pipeline >= 0])
             self._pipelines = [np.flatnonzero(self.pipeline == number) for number in numbers]
         for members in self._pipelines:
-            heard = members[members < values.size]
-            out[heard] = peers_median(values[heard])
+            heard = members[members < values.shape[-1]]
+            out[..., heard] = peers_median(values[..., heard])
         return out
 
     def expect(self, rows: Array) -> Array:
-        """What each lone rank would show by its own past: shape (rows, ranks), NaN where there are peers, or no past.
+        """What each lone rank would show by its own past: shape of ``rows``, NaN where there are peers, or no past.
 
-        The first ``PAST`` calls become the past. A rank's own past is scaled by the median change of all other ranks,
+        The first ``PAST`` ticks become the past. A rank's own past is scaled by the median change of all other ranks,
         taken over the first row.
 
         Args:
-            rows: seconds, shape (rows, ranks); the first is the whole.
+            rows: seconds, shape (ticks, rows, ranks); the first row is the whole.
         """
-        out = np.full(rows.shape, np.nan)
-        groups = self.groups(rows.shape[1])
+        groups = self.groups(rows.shape[2])
         alone = np.concatenate([group for group in groups if group.size == 1] or [np.empty(0, dtype=np.int64)])
         if len(groups) == 1 or not alone.size:
-            return out
+            return np.full(rows.shape, np.nan)
+        return np.stack([self._expect(tick, alone) for tick in rows])
+
+    def _expect(self, rows: Array, alone: Ints) -> Array:
+        out = np.full(rows.shape, np.nan)
         if self.past.shape[0] < PAST:
             self._remember(rows)
             return out

@@ -6,6 +6,7 @@ arrive on two topics whose order against each other nobody promises, so the two 
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from paceline.accused_units import NODE
@@ -51,9 +52,9 @@ from .pace import Pace
 from .rank_conditions import RankConditions, condition_rows
 from .short_run import ShortRun
 from .silence import Silence
-from .steps import Steps
+from .steps import Step, Steps
 from .stragglers import Slow, Stragglers
-from .structure import Structure
+from .structure import StepSums, Structure
 from .ticks import Tick, Ticks
 
 #: Layout of the snapshot; another version is not read.
@@ -139,21 +140,36 @@ class Phases:
         self.conditions.update(condition_rows(messages), self.coverage.plausible_ranks)
         rows = self.rows.of(messages)
         self.short.update_steps(rows, self.coverage.plausible_ranks)
-        for step in self.steps.update(rows):
+        for step, sums, tick in self._ahead(self.steps.update(rows)):
             self.silence.count_step()
             self.coverage.count_step(step.left_out)
             # The probe was off, or messages were lost: the steps around are judged as if they were neighbours.
             self.coverage.note("steps that no rank reported", step.skipped)
-            if step.step < self.config.warmup_steps:
+            if sums is None:
                 continue
             self.conditions.ends_s = step.ends_s
-            self.structure.add_step(step)
-            tick = self.ticks.update(step)
+            self.structure.add(sums)
             if tick is not None:
                 coverage = self.coverage.counts()
                 found = [finding(episode, said, job, coverage) for episode, said in self._judge(tick)]
                 findings += self.crowds.gather(with_sorts(found))
         return findings
+
+    def _ahead(self, steps: list[Step]) -> Iterator[tuple[Step, StepSums | None, Tick | None]]:
+        """Each step with what it adds and the tick that it ends, worked out for all of a message in one pass.
+
+        A step of the warm-up adds nothing.
+        """
+        for warm, more in groupby(steps, lambda step: step.step < self.config.warmup_steps):
+            for _, alike in groupby(more, lambda step: step.seconds.shape[1]):
+                run = list(alike)
+                if warm:
+                    yield from ((step, None, None) for step in run)
+                    continue
+                ticks = self.ticks.run(run)
+                if ended := [tick for tick in ticks if tick is not None]:
+                    self.stragglers.take(ended)
+                yield from zip(run, self.structure.sums_of(run), ticks, strict=True)
 
     def _judge(self, tick: Tick) -> Iterator[tuple[Episode[Any, Any], Said]]:
         """Every line of judgement on one tick. A rank that is accused explains what it does to the job."""

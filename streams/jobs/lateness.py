@@ -18,17 +18,18 @@ A rank whose device or node is known to be in trouble, and those of its peers ar
 known of it speaks for itself, and the times only have to agree.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from paceline.events import OP_INDEX
 
 from ..robust import MAD_SIGMA, Array, known_or_zero, nanmedian, newest_run, peers_median, peers_spread
 from .straggler_config import StragglerConfig
-from .ticks import Tick
+from .ticks import PARTS, Tick
 
 Flags = NDArray[np.bool_]
 
@@ -81,14 +82,42 @@ _AT = {name: index for index, name in enumerate(COLUMNS)}
 _WHOLE = ("work", "unshared", "served")
 
 
+class _Taken(NamedTuple):
+    """What is known of a tick that is not judged yet, beside its columns."""
+
+    tick: Tick
+    communicates: bool
+    contended: float
+    base_s: float
+
+
+class _Pass(NamedTuple):
+    """Consecutive ticks judged in one pass, each with those before it: shape (ticks, ranks) each.
+
+    ``first`` is the number of the first of them; ``reached`` of each whether any rank is at a bar.
+    """
+
+    first: int
+    reached: Flags
+    margin: Array
+    part: NDArray[np.int64]
+    excess: Array
+    waited: Array
+
+
 class TickHistory:
     """The last ticks of every rank: shares of the step, shape (len(COLUMNS), ticks, ranks), newest last.
 
-    Single precision: shares of a step need no more, and snapshots of ten thousand ranks stay small.
+    Single precision: shares of a step need no more, and snapshots of ten thousand ranks stay small. Ticks that are
+    known together are taken together (``take``) and judged one after the other (``push``): what looks at them share is
+    worked out for all of them in one pass, for a pass over eight ranks costs no more than calling it.
     """
 
     def __init__(self) -> None:
-        self.table = np.empty((len(COLUMNS), 0, 0), dtype=np.float32)
+        #: The columns of all ticks, those that are only taken at the end; and how many are pushed.
+        self._columns = np.empty((len(COLUMNS), 0, 0), dtype=np.float32)
+        self._pushed = 0
+        self._taken: list[_Taken] = []
         self.first_steps: list[int] = []
         self.last_steps: list[int] = []
         #: Seconds of each that were told, and that it stands for.
@@ -101,41 +130,48 @@ class TickHistory:
         self.contended = 0.0
         #: The typical step without an excess, of late: what is steady is measured by no single tick.
         self.base_s = 0.0
-        #: What was worked out of the ticks as they are: asked for rank by rank it is the same.
-        self._steadiness: dict[int, float] = {}
+        #: What was worked out of the ticks as they are, by how many are looked at: asked for rank by rank it is the
+        #: same.
+        self._over: NDArray[np.uint8] | None = None
+        self._near: dict[int, tuple[Flags, list[set[int]]]] = {}
+        self._passes: dict[int, _Pass] = {}
         self._medians: dict[tuple[str, int], Array] = {}
-        self._over: Flags | None = None
+
+    @property
+    def table(self) -> NDArray[np.float32]:
+        """The columns of the ticks that were pushed."""
+        return self._columns[:, max(0, self._pushed - KEPT_TICKS) : self._pushed]
+
+    def take(self, ticks: Sequence[Tick]) -> None:
+        """Take in ticks of equally many ranks, to be pushed next, one by one."""
+        self._columns = self.table
+        self._pushed = self._columns.shape[1]
+        self._forget()
+        base = np.stack([tick.base for tick in ticks])
+        base_s, contended, communicates = self.base_s, self.contended, self.communicates
+        self._taken = []
+        for tick, typical, starved in zip(ticks, _known(nanmedian(base, axis=1)), _contended(ticks), strict=True):
+            base_s += (_NEWEST if base_s else 1.0) * (typical - base_s)
+            contended += _NEWEST * (starved - contended)
+            communicates = communicates or tick.waits_measured or bool(np.nansum(tick.wait) > 0.0)
+            self._taken.append(_Taken(tick, communicates, contended, base_s))
+        newest = _columns(ticks, base, np.array([max(one.base_s, 1e-9) for one in self._taken]))
+        more = newest.shape[2] - self._columns.shape[2]
+        if more > 0:
+            self._columns = np.pad(self._columns, ((0, 0), (0, 0), (0, more)), constant_values=np.nan)
+        self._columns = np.concatenate([self._columns, newest], axis=1)
 
     def push(self, tick: Tick) -> None:
-        """Append a tick; the oldest falls out."""
-        self._forget()
-        base_s = float(known_or_zero(nanmedian(tick.base)))
-        self.base_s += (_NEWEST if self.base_s else 1.0) * (base_s - self.base_s)
-        starved = np.maximum(tick.part_ratio("cpu_wait"), 0.0)
-        rows = {
-            "work": tick.excess - starved,
-            "starved": starved,
-            **{name: np.sum([tick.part_ratio(part) for part in parts], axis=0) for name, parts in QUIET.items()},
-            "unshared": tick.unshared if tick.unshared.size else np.zeros_like(starved),
-            "served": tick.served / max(self.base_s, 1e-9) if tick.served.size else np.zeros_like(starved),
-            "waited": tick.waited / tick.base,
-            "own": tick.own,
-            "peers": tick.peers,
-            "host_bound": tick.host_bound_ratio(),
-        }
-        newest = np.array([rows[name] for name in COLUMNS], dtype=np.float32)[:, None, :]
-        more = newest.shape[2] - self.table.shape[2]
-        if more > 0:
-            self.table = np.pad(self.table, ((0, 0), (0, 0), (0, more)), constant_values=np.nan)
-        self.table = np.concatenate([self.table, newest], axis=1)[:, -KEPT_TICKS:]
+        """Append a tick, the next of those that were taken if there are any; the oldest falls out."""
+        if not self._taken:
+            self.take([tick])
+        _, self.communicates, self.contended, self.base_s = self._taken.pop(0)
+        self._pushed += 1
         self.first_steps = [*self.first_steps, tick.first_step][-KEPT_TICKS:]
         self.last_steps = [*self.last_steps, tick.last_step][-KEPT_TICKS:]
         self.spans = [*self.spans, tick.span_s][-KEPT_TICKS:]
         self.lasted = [*self.lasted, tick.lasted_s][-KEPT_TICKS:]
-        self.communicates = self.communicates or tick.waits_measured or bool(np.nansum(tick.wait) > 0.0)
-        if tick.seconds.shape[1]:
-            share = float(known_or_zero(nanmedian(tick.seconds[_CPU_WAIT] / tick.total)))
-            self.contended += _NEWEST * (share - self.contended)
+        self._medians.clear()
 
     def median(self, name: str, ticks: int) -> Array:
         """Each rank's median of a column over the newest ``ticks`` ticks."""
@@ -144,27 +180,91 @@ class TickHistory:
         return self._medians[name, ticks]
 
     def _forget(self) -> None:
-        self._steadiness.clear()
-        self._medians.clear()
         self._over = None
+        self._near.clear()
+        self._passes.clear()
+        self._medians.clear()
 
-    def near(self, ticks: int, config: StragglerConfig) -> Flags:
-        """Which ranks may be at a bar over the newest ``ticks`` ticks: shape (len(JUDGED) + 1, ranks), the last row by
-        the whole excess. A median is at the bar only if half of what is known is; cheaper than the median.
+    def near(self, ticks: int, config: StragglerConfig) -> set[int]:
+        """The ranks that may be late over the newest ``ticks`` ticks, by any of ``JUDGED`` or by the whole excess.
+
+        A median is at its bar only if half of what is known is, and counting is cheaper than the median: a healthy job
+        goes no further.
         """
-        if self._over is None:
-            whole = self.table[_AT["work"]] + self.table[_AT["starved"]]
-            bars = np.append(_least(config, self.contended), config.least_excess)
-            self._over = ~(np.concatenate([self.table[: len(JUDGED)], whole[None]]) < bars[:, None, None])
-        over = self._over[:, -ticks:]
-        return np.asarray(2 * over.sum(axis=1, dtype=np.uint8) >= over.shape[1])
+        return self._counted(ticks, config)[1][-1 - len(self._taken)] if len(self.first_steps) >= ticks else set()
 
-    def steadiness(self, at: int) -> float:
-        """How much the typical rank varies from tick to tick over the whole history, in row ``at`` of ``JUDGED``."""
-        if at not in self._steadiness:
-            column = self.table[at]
-            self._steadiness[at] = max(float(nanmedian(_jitter(column))), _tail(column))
-        return self._steadiness[at]
+    def _counted(self, ticks: int, config: StragglerConfig) -> tuple[Flags, list[set[int]]]:
+        """Which of ``JUDGED`` any rank is near over so many ticks, and for each tick from the newest on who is."""
+        if ticks not in self._near:
+            if self._over is None:
+                self._over = self._count_over(config)
+            since = max(self._pushed, ticks)
+            ends = np.arange(since, self._columns.shape[1] + 1)
+            near = 2 * (self._over[:, ends] - self._over[:, ends - ticks]) >= ticks
+            ranks: list[set[int]] = [set() for _ in ends]
+            for at, rank in zip(*(place.tolist() for place in np.nonzero(near.any(axis=0))), strict=True):
+                ranks[at].add(rank)
+            self._near[ticks] = np.asarray(near[:-1].any(axis=(1, 2))), ranks
+        return self._near[ticks]
+
+    def _count_over(self, config: StragglerConfig) -> NDArray[np.uint8]:
+        """How many of the first n ticks are at the bar, or unknown: shape (len(JUDGED) + 1, n + 1, ranks), modulo 256.
+
+        The bar is the lowest that any of the ticks has.
+        """
+        whole = self._columns[_AT["work"]] + self._columns[_AT["starved"]]
+        least = _least(config, min([self.contended, *(one.contended for one in self._taken)]))
+        rows = np.concatenate([self._columns[: len(JUDGED)], whole[None]])
+        over = ~(rows < np.append(least, config.least_excess)[:, None, None])
+        counted = np.zeros((over.shape[0], over.shape[1] + 1, over.shape[2]), dtype=np.uint8)
+        np.cumsum(over, axis=1, dtype=np.uint8, out=counted[:, 1:])
+        return counted
+
+    def judged(self, ticks: int, config: StragglerConfig) -> tuple[_Pass, int]:
+        """The pass over ``ticks`` ticks each that has the newest tick in it, and where."""
+        made = self._passes.get(ticks)
+        at = 0 if made is None else self._pushed - made.first
+        if made is None or at >= len(made.reached):
+            # Before there are as many ticks as are kept the history is another for each.
+            last = self._columns.shape[1] if self._pushed >= KEPT_TICKS else self._pushed
+            made, at = self._pass(ticks, last, config), 0
+            self._passes[ticks] = made
+        return made, at
+
+    def _windows(self, ticks: int, last: int) -> Array:
+        """For the newest and each later tick until ``last`` the ticks up to it: (len(COLUMNS), those, ranks, ticks)."""
+        columns = self._columns[:, self._pushed - ticks : last]
+        return sliding_window_view(columns, ticks, axis=1)
+
+    def _pass(self, ticks: int, last: int, config: StragglerConfig) -> _Pass:
+        windows = self._windows(ticks, last)
+        judged = windows[: len(JUDGED)]
+        contended = [self.contended, *(one.contended for one in self._taken)][: judged.shape[1]]
+        least = np.stack([_least(config, one) for one in contended], axis=1)  # (len(JUDGED), ticks)
+        median = np.full(judged.shape[:3], np.nan, dtype=judged.dtype)
+        near = self._counted(ticks, config)[0]
+        median[near] = nanmedian(judged[near], axis=3)
+        reached = np.asarray((median >= least[:, :, None]).any(axis=2))
+        excess = nanmedian(judged[_AT["work"]] + judged[_AT["starved"]], axis=2)
+        margins = np.zeros(median.shape)
+        for at in np.flatnonzero(reached.any(axis=1)).tolist():
+            steadiness = _steadiness(self._windows(min(self._pushed, KEPT_TICKS), last)[at])
+            bar = _bar(judged[at], median[at], steadiness, (least[at], _floor(JUDGED[at], config)), config)
+            margins[at] = _margin(judged[at], median[at], bar, config) * reached[at][:, None]
+            if at:
+                # A part counts only where it lengthens the whole: a rank that is slower here and faster there is not
+                # late.
+                margins[at] *= excess >= config.borne_share * median[at]
+        if not np.isfinite(margins).all():
+            margins = np.nan_to_num(margins)  # Times may differ by more than single precision holds.
+        return _Pass(
+            first=self._pushed,
+            reached=np.asarray(reached.any(axis=0)),
+            margin=margins.max(axis=0),
+            part=np.where(margins[0] >= 1.0, 0, margins.argmax(axis=0)),
+            excess=excess,
+            waited=nanmedian(windows[_AT["waited"]], axis=2),
+        )
 
     def onset(self, rank: int, ticks: int) -> int:
         """First step of the lateness that reaches to now, where it most likely began: over half of today's excess."""
@@ -178,7 +278,7 @@ class TickHistory:
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
         return {
-            "table": self.table,
+            "table": np.ascontiguousarray(self.table),
             "first_steps": self.first_steps,
             "last_steps": self.last_steps,
             "spans": self.spans,
@@ -191,10 +291,48 @@ class TickHistory:
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self._forget()
-        self.table, self.spans, self.lasted = data["table"], data["spans"], data["lasted"]
+        self._columns, self.spans, self.lasted = data["table"], data["spans"], data["lasted"]
+        self._pushed, self._taken = self._columns.shape[1], []
         self.first_steps, self.last_steps = data["first_steps"], data["last_steps"]
         self.communicates, self.contended = data["communicates"], data["contended"]
         self.base_s = data["base_s"]
+
+
+def _known(values: Array) -> list[float]:
+    return [float(one) for one in known_or_zero(values)]
+
+
+def _contended(ticks: Sequence[Tick]) -> list[float]:
+    """The typical rank's share of each tick without a processor; 0 where that is not told."""
+    told = [tick.seconds.shape[1] > 0 for tick in ticks]
+    if not all(told):
+        return [one for tick in ticks for one in (_contended([tick]) if tick.seconds.shape[1] else [0.0])]
+    waits = np.stack([tick.seconds[_CPU_WAIT] for tick in ticks]) / np.stack([tick.total for tick in ticks])
+    return _known(nanmedian(waits, axis=1))
+
+
+def _columns(ticks: Sequence[Tick], base: Array, base_s: Array) -> NDArray[np.float32]:
+    """What is remembered of ticks: shape (len(COLUMNS), ticks, ranks)."""
+    parts = np.stack([tick.parts for tick in ticks]) / base[:, None]
+    starved = np.maximum(parts[:, PARTS.index("cpu_wait")], 0.0)
+    nothing = np.zeros(base.shape[1])
+
+    def told(values: Iterable[Array]) -> Array:
+        return np.stack([one if one.size else nothing for one in values])
+
+    own, peers = np.stack([tick.own for tick in ticks]), np.stack([tick.peers for tick in ticks])
+    rows = {
+        "work": (own - peers) / base - starved,
+        "starved": starved,
+        **{name: parts[:, [PARTS.index(part) for part in some]].sum(axis=1) for name, some in QUIET.items()},
+        "unshared": told(tick.unshared for tick in ticks),
+        "served": told(tick.served for tick in ticks) / base_s[:, None],
+        "waited": np.stack([tick.waited for tick in ticks]) / base,
+        "own": own,
+        "peers": peers,
+        "host_bound": np.stack([tick.host_bound_ratio() for tick in ticks]),
+    }
+    return np.array([rows[name] for name in COLUMNS], dtype=np.float32)
 
 
 def late_ranks(
@@ -205,47 +343,27 @@ def late_ranks(
     Args:
         explained: whether the device or the node of a rank is in trouble that its peers do not have.
     """
-    judged = history.table[: len(JUDGED), -ticks:]
-    ranks = judged.shape[2]
+    ranks = history.table.shape[2]
     nobody = LateRanks(np.zeros(ranks, dtype=bool), np.zeros(ranks), np.zeros(ranks, dtype=np.int64), np.zeros(ranks))
-    if len(history.first_steps) < ticks:
+    if not history.near(ticks, config):
         return nobody
-    near = history.near(ticks, config)[:-1].any(axis=1)
-    if not near.any():
-        return nobody
-    least = _least(config, history.contended)
-    median = np.full((len(JUDGED), ranks), np.nan, dtype=judged.dtype)
-    median[near] = nanmedian(judged[near], axis=1)
-    if not (median >= least[:, None]).any():
-        return nobody  # nobody is near any bar: the common case, and a cheap one
-    excess = nanmedian(judged[_AT["work"]] + judged[_AT["starved"]], axis=0)
-    margins = _margins(history, judged, median, excess, config)
-    margin, part = margins.max(axis=0), np.where(margins[0] >= 1.0, 0, margins.argmax(axis=0))
+    made, at = history.judged(ticks, config)
+    if not made.reached[at]:
+        return nobody  # nobody is near any bar
+    margin, part, excess = made.margin[at], made.part[at], made.excess[at]
     if explained is not None:
         by_bar = np.nan_to_num(excess / config.least_excess)
+        margin, part = margin.copy(), part.copy()
         for rank in np.flatnonzero((by_bar >= 1.0) & (margin < by_bar)).tolist():
             if explained(rank):
                 part[rank] = part[rank] if margin[rank] >= 1.0 else EXPLAINED
                 margin[rank] = by_bar[rank]
     late = margin >= 1.0
     if history.communicates:
-        late &= history.median("waited", ticks) >= config.waited_share * excess
+        late &= made.waited[at] >= config.waited_share * excess
     if 2 * int(late.sum()) > max(2, int((~np.isnan(excess)).sum())):
         return nobody  # most of the job cannot be late behind itself: there is no healthy cohort to compare with
     return LateRanks(late, margin, part, excess)
-
-
-def _margins(history: TickHistory, judged: Array, median: Array, excess: Array, config: StragglerConfig) -> Array:
-    """How many times over its bar each rank is, for each of ``JUDGED``: shape (len(JUDGED), ranks)."""
-    least = _least(config, history.contended)
-    margins = np.zeros(median.shape)
-    for at in np.flatnonzero((median >= least[:, None]).any(axis=1)).tolist():
-        bar = _bar(judged[at], median[at], history.steadiness(at), (least[at], _floor(JUDGED[at], config)), config)
-        margins[at] = _margin(judged[at], median[at], bar, config)
-        if at:
-            # A part counts only where it lengthens the whole: a rank that is slower here and faster there is not late.
-            margins[at] *= excess >= config.borne_share * median[at]
-    return np.nan_to_num(margins)  # Times may differ by more than single precision holds.
 
 
 def _floor(name: str, config: StragglerConfig) -> float:
@@ -265,45 +383,53 @@ def _least(config: StragglerConfig, contended: float) -> Array:
     return np.array([starved if name == "starved" else config.least_excess for name in JUDGED])
 
 
-def _bar(excess: Array, median: Array, steadiness: float, least: tuple[float, float], config: StragglerConfig) -> Array:
-    """What each rank's median excess has to reach.
+def _bar(excess: Array, median: Array, steadiness: Array, least: tuple[Array, float], config: StragglerConfig) -> Array:
+    """What each rank's median excess has to reach, shape (windows, ranks).
 
     Args:
-        excess: what is judged, shape (ticks, ranks), NaN where not heard.
-        median: its median, shape (ranks,).
-        steadiness: the typical rank's, over the whole history: a handful of ticks may look steady by chance, so a rank
-            counts as no steadier than that.
-        least: the least excess worth a word, and the least spread between healthy ranks.
+        excess: what is judged, shape (windows, ranks, ticks), NaN where not heard.
+        median: its median, shape (windows, ranks).
+        steadiness: the typical rank's, over the whole history of each window: a handful of ticks may look steady by
+            chance, so a rank counts as no steadier than that.
+        least: the least excess worth a word in each window, and the least spread between healthy ranks.
     """
     # Ranks may be numbered with gaps.
-    ticks, ranks = len(excess), int((~np.isnan(median)).sum())
-    error = _DEPENDENCE * _MEDIAN_ERROR * np.fmax(_jitter(excess), steadiness) / np.sqrt(ticks)
+    ticks, ranks = excess.shape[-1], (~np.isnan(median)).sum(axis=1)
+    error = _DEPENDENCE * _MEDIAN_ERROR * np.fmax(_jitter(excess), steadiness[:, None]) / np.sqrt(ticks)
     spread = np.sqrt(np.maximum(peers_spread(median), least[1]) ** 2 + error**2)
-    return np.asarray(np.maximum(least[0], (config.sigmas + np.sqrt(2 * np.log(max(ranks, 2)))) * spread))
+    sigmas = config.sigmas + np.sqrt(2 * np.log(np.maximum(ranks, 2)))
+    return np.asarray(np.maximum(least[0][:, None], sigmas[:, None] * spread))
 
 
 def _margin(excess: Array, median: Array, bar: Array, config: StragglerConfig) -> Array:
     """How many times over its bar each rank's median excess is; 0 where it was not late in nearly all ticks."""
-    share = config.late_share if len(excess) <= config.confirm_ticks else config.late_share_longer
-    often = (excess > bar / 2).mean(axis=0) >= share
+    ticks = excess.shape[-1]
+    share = config.late_share if ticks <= config.confirm_ticks else config.late_share_longer
+    often = (excess > bar[..., None] / 2).sum(axis=-1) / ticks >= share
     standing = median - np.fmax(peers_median(median), 0.0)
     return np.where(often, standing / bar, 0.0)
 
 
-def _tail(history: Array) -> float:
+def _steadiness(history: Array) -> Array:
+    """How much the typical rank varies from tick to tick, for each history: shape (histories, ranks, ticks)."""
+    jitter = nanmedian(_jitter(history), axis=1).astype(np.float64)
+    return np.asarray(np.fmax(jitter, _tail(history)), dtype=history.dtype)
+
+
+def _tail(history: Array) -> Array:
     """The upper tail of the typical rank's excess, as the standard deviation that normal noise would have with it.
 
     Work that is cut unevenly falls hard on one rank and then on another: it is far more one-sided than its median
     deviation tells.
     """
-    ticks = history.shape[0]
-    ordered = np.sort(history, axis=0)  # NaN comes last
+    ticks = history.shape[-1]
+    ordered = np.sort(history, axis=-1)  # NaN comes last
     at = min(int(0.9 * ticks), ticks - 1)
-    upper = ordered[at] - ordered[ticks // 2]
-    heard = upper[~np.isnan(upper)]
-    return float(nanmedian(heard)) / _NORMAL_90 if heard.size else 0.0
+    upper = ordered[..., at] - ordered[..., ticks // 2]
+    return known_or_zero(nanmedian(upper, axis=1).astype(np.float64) / _NORMAL_90)
 
 
 def _jitter(excess: Array) -> Array:
-    """Each rank's robust standard deviation from tick to tick."""
-    return MAD_SIGMA * nanmedian(np.abs(excess - nanmedian(excess, axis=0)), axis=0)
+    """Each rank's robust standard deviation from tick to tick, the last axis."""
+    axis = excess.ndim - 1
+    return MAD_SIGMA * nanmedian(np.abs(excess - nanmedian(excess, axis=axis)[..., None]), axis=axis)

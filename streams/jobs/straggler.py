@@ -160,10 +160,7 @@ class Straggler:
 
     def _late(self, ticks: int, *, only_explained: bool = False) -> list[int]:
         """The ranks that are late over the newest ``ticks``, if any may be that is not late by a shorter look."""
-        if len(self.history.first_steps) < ticks:
-            return []
-        near = self.history.near(ticks, self.config).any(axis=0)
-        if self.late_for.keys() >= set(np.flatnonzero(near).tolist()):
+        if self.late_for.keys() >= self.history.near(ticks, self.config):
             return []
         seen = self._look(ticks)
         return [

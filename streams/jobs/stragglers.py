@@ -164,6 +164,10 @@ class Stragglers:
         self._across.place(everyone, name if spans else "")
         self._inside.place(everyone, "" if spans else name)
 
+    def take(self, ticks: Sequence[Tick]) -> None:
+        """Take in ticks of equally many ranks, which are to be judged next, one by one: they share what it costs."""
+        self.ranks.history.take(ticks)
+
     def update(self, tick: Tick, has_loader: bool, *, wary: bool = False) -> Iterator[Slow]:
         """Take in a tick; what is new to tell, of the largest units first."""
         self.ranks.push(tick)

@@ -4,6 +4,7 @@ Rule of this file: sums over windows of ticks, for the three detectors that judg
 that the cut of the model or of the data is to blame, and clear the hardware of it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from .cohorts import Cohorts
 from .data_bound import DataBound, InputConfig, InputEpisode
 from .data_imbalance import DataConfig, DataEpisode, DataImbalance
 from .job_episodes import JudgedWindow
+from .microbatches import Pairs
 from .stage_imbalance import StageConfig, StageEpisode, StageImbalance
 from .steps import Step
 from .ticks import LONG_TICK_S, Tick
@@ -43,6 +45,14 @@ class StructureEpisodes(NamedTuple):
     input: InputEpisode | None
 
 
+class StepSums(NamedTuple):
+    """What a step adds to its window: sums over its pairs by rank, shape (len(PAIR_SUMS), ranks), None where it has no
+    pair, and the seconds that uneven data cost it."""
+
+    pairs: Array | None
+    held_back_s: float
+
+
 class Structure:
     """Steps and ticks of one job in, episodes of the three kinds out."""
 
@@ -63,28 +73,57 @@ class Structure:
         self.pairs = np.zeros((len(PAIR_SUMS), 0))
         self.held_back_s = 0.0
 
-    def add_step(self, step: Step) -> None:
-        """Take in one step: its pairs of forward and backward times."""
-        ranks = step.seconds.shape[1]
+    def sums_of(self, steps: Sequence[Step]) -> list[StepSums]:
+        """What each of some steps of equally many ranks adds to the sums of its window."""
+        seconds = np.stack([step.seconds for step in steps])
+        pairs = self._whole_steps(seconds[:, FORWARD], seconds[:, BACKWARD])
+        held_back = self._held_back(seconds[:, list(COMPUTE)].sum(axis=1))
+        return [
+            StepSums(
+                self._microbatches(step.pairs, seconds.shape[2]) if step.pairs and step.pairs.rank.size else one, held
+            )
+            for step, one, held in zip(steps, pairs, held_back, strict=True)
+        ]
+
+    def add(self, sums: StepSums) -> None:
+        """Take in a step by what it adds."""
+        if sums.pairs is None:
+            return
+        ranks = sums.pairs.shape[1]
         if ranks > self.pairs.shape[1]:
             self.pairs = np.pad(self.pairs, ((0, 0), (0, ranks - self.pairs.shape[1])))
-        rank, forward, backward = self._pairs_of(step)
-        if not rank.size:
-            return
-        scale_f, scale_b = self._scales(rank, forward, ranks), self._scales(rank, backward, ranks)
-        f, b = forward / scale_f[rank], backward / scale_b[rank]
+        self.pairs[:, :ranks] += sums.pairs
+        self.held_back_s += sums.held_back_s
+
+    def _whole_steps(self, forward: Array, backward: Array) -> list[Array | None]:
+        """The sums of steps with one pair a rank: seconds of shape (steps, ranks); None for one without any."""
+        told = (forward > 0) & (backward > 0)
+        f, b = (
+            np.where(told, values, np.nan) / self._medians(np.where(told, values, np.nan))
+            for values in (forward, backward)
+        )
+        sound = np.isfinite(f) & np.isfinite(b)
+        f, b = np.where(sound, f, 0.0), np.where(sound, b, 0.0)
+        sums = np.stack([sound, f, b, f * f, b * b, f * b], axis=1)
+        some = np.asarray(told.any(axis=1)).tolist()
+        return [one if any_ else None for one, any_ in zip(sums, some, strict=True)]
+
+    def _medians(self, values: Array) -> Array:
+        """For each rank the median of its cohort, of at least two: shape (steps, ranks)."""
+        out = np.full(values.shape, np.nan)
+        for group in self.cohorts.groups(values.shape[1]):
+            mine = values[:, group]
+            out[:, group] = np.where((~np.isnan(mine)).sum(axis=1) > 1, nanmedian(mine, axis=1), np.nan)[:, None]
+        return out
+
+    def _microbatches(self, pairs: Pairs, ranks: int) -> Array:
+        """The sums of a step that has several pairs a rank."""
+        rank, forward, backward = pairs
+        f, b = forward / self._scales(rank, forward, ranks)[rank], backward / self._scales(rank, backward, ranks)[rank]
         sound = np.isfinite(f) & np.isfinite(b)
         rank, f, b = rank[sound], f[sound], b[sound]
-        for row, values in enumerate((np.ones(rank.size), f, b, f * f, b * b, f * b)):
-            self.pairs[row, :ranks] += np.bincount(rank, weights=values, minlength=ranks)
-        self.held_back_s += self._held_back(step.seconds[list(COMPUTE)].sum(axis=0))
-
-    def _pairs_of(self, step: Step) -> tuple[Any, Array, Array]:
-        if step.pairs is not None and step.pairs.rank.size:
-            return step.pairs.rank, step.pairs.forward, step.pairs.backward
-        forward, backward = step.seconds[FORWARD], step.seconds[BACKWARD]
-        rank = np.flatnonzero((forward > 0) & (backward > 0))
-        return rank, forward[rank], backward[rank]
+        rows = (np.ones(rank.size), f, b, f * f, b * b, f * b)
+        return np.array([np.bincount(rank, weights=values, minlength=ranks) for values in rows])
 
     def _scales(self, rank: Any, values: Array, ranks: int) -> Array:
         """The median of this step's ``values`` in each rank's cohort, for each rank."""
@@ -100,14 +139,21 @@ class Structure:
                 out[group] = nanmedian(mine)
         return out
 
-    def _held_back(self, compute: Array) -> float:
-        """Seconds that this step would be shorter if its data were cut evenly: the worst stage's maximum over mean."""
-        worst = 0.0
-        for group in self.cohorts.groups(compute.size):
-            mine = compute[group][~np.isnan(compute[group])]
-            if mine.size > 1:
-                worst = max(worst, float(mine.max() - mine.mean()))
-        return worst
+    def _held_back(self, compute: Array) -> list[float]:
+        """Seconds that each step would be shorter if its data were cut evenly: the worst stage's maximum over mean.
+
+        Args:
+            compute: seconds, shape (steps, ranks).
+        """
+        worst = np.zeros(len(compute))
+        for group in self.cohorts.groups(compute.shape[1]):
+            mine = compute[:, group]
+            if np.isnan(mine).any():
+                held = np.array([_over_mean(row[~np.isnan(row)]) for row in mine])
+            else:
+                held = mine.max(axis=1) - mine.mean(axis=1) if group.size > 1 else np.zeros(len(mine))
+            worst = np.maximum(worst, held)
+        return [float(one) for one in worst]
 
     def update(self, tick: Tick, accused: set[int], has_loader: bool) -> StructureEpisodes | None:
         """Take in one tick; what has something new to tell, where it ends a window.
@@ -163,3 +209,7 @@ class Structure:
         self.ticks, self.steps, self.first_step = data["ticks"], data["steps"], data["first_step"]
         self.span_s, self.lasted_s, self.held_back_s = data["span_s"], data["lasted_s"], data["held_back_s"]
         self.seconds, self.pairs = data["seconds"], data["pairs"]
+
+
+def _over_mean(values: Array) -> float:
+    return float(values.max() - values.mean()) if values.size > 1 else 0.0

@@ -3,9 +3,11 @@
 Rule of this file: pure sums. A tick's borders depend on the steps alone, so any batching makes the same ticks.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.events import OP_INDEX, OPS, OVERLAYS, PHASES
 
@@ -81,6 +83,18 @@ class Tick(NamedTuple):
         return np.asarray(self.seconds[_HOST_BOUND] / np.maximum(self.own, 1e-9))
 
 
+class _Ended(NamedTuple):
+    """The sums of a tick that step number ``at`` of a run ends."""
+
+    at: int
+    first_step: int
+    steps: int
+    left_out: int
+    span_s: float
+    sums: Array
+    counts: Array
+
+
 class Ticks:
     """Sums steps until they span ``tick_s``, on the median rank."""
 
@@ -96,60 +110,83 @@ class Ticks:
 
     def update(self, step: Step) -> Tick | None:
         """Add one step; the tick, if this step ends one."""
-        ranks = step.seconds.shape[1]
+        return self.run([step])[0]
+
+    def run(self, steps: Sequence[Step]) -> list[Tick | None]:
+        """Add steps of equally many ranks; for each the tick, if it ends one."""
+        ranks = steps[0].seconds.shape[1]
         if ranks > self.counts.size:
             more = ranks - self.counts.size
             self.sums = np.pad(self.sums, ((0, 0), (0, more)))
             self.counts = np.pad(self.counts, (0, more))
-        if self.steps == 0:
-            self.first_step = step.step
-        self.sums[:, :ranks] += known_or_zero(step.seconds)
-        self.counts[:ranks] += ~np.isnan(step.seconds[TOTAL])
-        self.steps += 1
-        self.left_out += step.left_out
-        self.span_s += float(known_or_zero(nanmedian(step.seconds[TOTAL])))
-        if self.span_s < self.tick_s:
-            return None
-        tick = self._tick(step.step)
-        self.steps, self.left_out, self.span_s = 0, 0, 0.0
-        self.sums[:] = 0.0
-        self.counts[:] = 0.0
-        return tick
+        seconds = np.stack([step.seconds for step in steps])
+        told = ~np.isnan(seconds[:, TOTAL])
+        spans = known_or_zero(nanmedian(seconds[:, TOTAL], axis=1)).tolist()
+        seconds = known_or_zero(seconds)
+        ended: list[_Ended] = []
+        made: list[Tick | None] = [None for _ in steps]
+        for at, step in enumerate(steps):
+            if self.steps == 0:
+                self.first_step = step.step
+            self.sums[:, :ranks] += seconds[at]
+            self.counts[:ranks] += told[at]
+            self.steps += 1
+            self.left_out += step.left_out
+            self.span_s += spans[at]
+            if self.span_s < self.tick_s:
+                continue
+            ended.append(_Ended(at, self.first_step, self.steps, self.left_out, self.span_s, self.sums, self.counts))
+            self.steps, self.left_out, self.span_s = 0, 0, 0.0
+            self.sums, self.counts = np.zeros_like(self.sums), np.zeros_like(self.counts)
+        for one, tick in zip(ended, self._ticks(ended, steps) if ended else (), strict=True):
+            made[one.at] = tick
+        return made
 
-    def _tick(self, last_step: int) -> Tick:
+    def _ticks(self, ended: list[_Ended], steps: Sequence[Step]) -> list[Tick]:
         # A rank heard in less than half of the steps is not compared: its mean is of other steps than its peers'.
-        count = np.where(self.counts * 2 >= self.steps, self.counts, np.nan)
-        mean = self.sums / count
-        own = mean[_WORK_ROWS].sum(axis=0)
-        mean[_OVERLAY_ROWS] = np.minimum(mean[_OVERLAY_ROWS], own)  # They are inside the work.
-        wait = _stood_still(mean, own, seen=not self.waits_measured or bool(np.nansum(mean[_WAIT]) > 0.0))
-        served = np.maximum(own - mean[_CPU_WAIT], 0.0)
-        rows = np.concatenate([own[None], wait[None], served[None], mean[_PART_ROWS]])
-        usual, past = self.cohorts.peers(rows), self.cohorts.expect(rows)
+        counts, of = np.stack([one.counts for one in ended]), np.array([one.steps for one in ended])[:, None]
+        mean = np.stack([one.sums for one in ended]) / np.where(counts * 2 >= of, counts, np.nan)[:, None]
+        own = mean[:, _WORK_ROWS].sum(axis=1)
+        mean[:, _OVERLAY_ROWS] = np.minimum(mean[:, _OVERLAY_ROWS], own[:, None])  # They are inside the work.
+        seen = ~np.bool_(self.waits_measured) | (np.nansum(mean[:, _WAIT], axis=1) > 0.0)
+        wait = _stood_still(mean, own, seen)
+        served = np.maximum(own - mean[:, _CPU_WAIT], 0.0)
+        rows = np.concatenate([own[:, None], wait[:, None], served[:, None], mean[:, _PART_ROWS]], axis=1)
+        past = self.cohorts.expect(rows)
+        usual = self._peers(rows)
         usual = np.where(np.isnan(usual), past, usual)
-        peers = usual[0]
-        parts = mean[_PART_ROWS] - usual[3:]
-        parts[_STARVED] = self._starvation(own, mean[_CPU_WAIT])
-        total = mean[TOTAL]
+        peers = usual[:, 0]
+        parts = mean[:, _PART_ROWS] - usual[:, 3:]
+        parts[:, _STARVED] = self._starvation(own, mean[:, _CPU_WAIT])
+        total = mean[:, TOTAL]
         base = np.maximum(total - np.maximum(own - peers, 0.0), 1e-9)
-        return Tick(
-            first_step=self.first_step,
-            last_step=last_step,
-            steps=self.steps,
-            span_s=self.span_s,
-            own=own,
-            peers=peers,
-            base=base,
-            wait=wait,
-            waited=self._waited(wait, past[1]),
-            parts=parts,
-            unshared=self._unshared(own, peers, base),
-            served=served - usual[2],
-            total=total,
-            seconds=mean,
-            each=1.0 + self.left_out / self.steps,
-            waits_measured=self.waits_measured,
-        )
+        waited, unshared = self._waited(wait, past[:, 1]), self._unshared(own, peers, base)
+        lonely = served - usual[:, 2]
+        return [
+            Tick(
+                first_step=one.first_step,
+                last_step=steps[one.at].step,
+                steps=one.steps,
+                span_s=one.span_s,
+                own=own[at],
+                peers=peers[at],
+                base=base[at],
+                wait=wait[at],
+                waited=waited[at],
+                parts=parts[at],
+                unshared=unshared[at],
+                served=lonely[at],
+                total=total[at],
+                seconds=mean[at],
+                each=1.0 + one.left_out / one.steps,
+                waits_measured=self.waits_measured,
+            )
+            for at, one in enumerate(ended)
+        ]
+
+    def _peers(self, rows: Array) -> Array:
+        """For each row of each tick, and each rank, the median of the others of its cohort."""
+        return self.cohorts.peers(rows.reshape(-1, rows.shape[-1])).reshape(rows.shape)
 
     def _unshared(self, own: Array, peers: Array, base: Array) -> Array:
         """The excess without what the same micro-batches cost the other stages more, each in proportion to its work."""
@@ -160,9 +197,9 @@ class Ticks:
         """How much longer each rank's peers stood still than it did: for a lone rank, than both used to."""
         lone = ~np.isnan(past)
         if not lone.any():
-            return self.cohorts.peers(wait) - wait
+            return self._peers(wait) - wait
         more = wait - past
-        return np.where(lone, peers_median(more) - more, self.cohorts.peers(wait) - wait)
+        return np.where(lone, peers_median(more) - more, self._peers(wait) - wait)
 
     def _starvation(self, own: Array, cpu_wait: Array) -> Array:
         """Seconds a step that each rank waited for a processor and that its neighbours, not its own work, caused.
@@ -174,9 +211,9 @@ class Ticks:
         is spared more than its peers' waiting.
         """
         served = np.maximum(own - cpu_wait, 1e-9)
-        beyond = cpu_wait - self.cohorts.peers(cpu_wait / served) * served
-        met = beyond * np.minimum(self.cohorts.peers(served) / served, 1.0)
-        return known_or_zero(np.clip(met, -self.cohorts.peers(cpu_wait), cpu_wait))
+        rate, others_served, others_wait = self._peers(np.stack([cpu_wait / served, served, cpu_wait]))
+        met = (cpu_wait - rate * served) * np.minimum(others_served / served, 1.0)
+        return known_or_zero(np.clip(met, -others_wait, cpu_wait))
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
@@ -198,7 +235,7 @@ class Ticks:
         self.waits_measured = bool(data.get("waits_measured", False))
 
 
-def _stood_still(mean: Array, own: Array, *, seen: bool) -> Array:
+def _stood_still(mean: Array, own: Array, seen: NDArray[np.bool_]) -> Array:
     """Seconds a step that each rank stood still for others: in communication, and, in a table of ops whose transfers
     begin when everybody is there, in what its rows leave open of the step.
 
@@ -206,10 +243,10 @@ def _stood_still(mean: Array, own: Array, *, seen: bool) -> Array:
     library stand still in what their phases leave open, and ranks that work apart leave open alike.
 
     Args:
-        mean: seconds a step by op, shape (len(OPS), ranks).
-        own: seconds at work, shape (ranks,).
+        mean: seconds a step by op, shape (ticks, len(OPS), ranks).
+        own: seconds at work, shape (ticks, ranks).
+        seen: of each tick.
     """
-    wait, rest = mean[_WAIT], mean[TOTAL] - own
-    if not seen:
-        return np.asarray(np.maximum(rest, 0.0))
-    return np.asarray(np.where((wait > 0) & (rest - wait > _OPEN * mean[TOTAL]), rest, wait))
+    wait, rest = mean[:, _WAIT], mean[:, TOTAL] - own
+    open_ = np.where((wait > 0) & (rest - wait > _OPEN * mean[:, TOTAL]), rest, wait)
+    return np.where(seen[:, None], open_, np.maximum(rest, 0.0))

@@ -83,8 +83,8 @@ def test_a_pipeline_shares_what_its_micro_batches_cost(pipeline):
 def test_a_lone_rank_is_expected_to_be_what_it_was_and_to_change_as_the_others_do(lone):
     """The first ticks are its past; later it is scaled by the median change of the others."""
     for _ in range(PAST):
-        assert np.isnan(lone.expect(np.array([[0.1, 0.1, 0.3]]))).all()
-    expected = lone.expect(np.array([[0.2, 0.2, 0.9]]))
+        assert np.isnan(lone.expect(np.array([[[0.1, 0.1, 0.3]]]))).all()
+    (expected,) = lone.expect(np.array([[[0.2, 0.2, 0.9]]]))
     assert np.isnan(expected[0, :2]).all()
     assert expected[0, 2] == pytest.approx(0.6)
 
@@ -92,16 +92,16 @@ def test_a_lone_rank_is_expected_to_be_what_it_was_and_to_change_as_the_others_d
 def test_a_past_with_blanks_and_zeros_expects_nothing_impossible(lone):
     """Where the others took no time before, how much they have changed is not known."""
     for _ in range(PAST):
-        lone.expect(np.array([[0.0, np.nan, 0.3]]))
-    assert np.isnan(lone.expect(np.array([[0.2, 0.2, 0.9]]))).all()
+        lone.expect(np.array([[[0.0, np.nan, 0.3]]]))
+    assert np.isnan(lone.expect(np.array([[[0.2, 0.2, 0.9]]]))).all()
 
 
 def test_a_rank_that_joins_after_the_past_has_none(lone):
     """It is not compared, and the ranks that have a past still are."""
     for _ in range(PAST):
-        lone.expect(np.array([[0.1, 0.1, 0.3]]))
+        lone.expect(np.array([[[0.1, 0.1, 0.3]]]))
     lone.place([3], [2], [0])
-    expected = lone.expect(np.array([[0.1, 0.1, 0.3, 0.5]]))
+    (expected,) = lone.expect(np.array([[[0.1, 0.1, 0.3, 0.5]]]))
     assert expected[0, 2] == pytest.approx(0.3)
     assert np.isnan(expected[0, 3])
 
@@ -109,10 +109,10 @@ def test_a_rank_that_joins_after_the_past_has_none(lone):
 def test_restored_it_expects_the_same(lone):
     """State is data; what is derived of it is worked out again."""
     for _ in range(PAST):
-        lone.expect(np.array([[0.1, 0.1, 0.3]]))
+        lone.expect(np.array([[[0.1, 0.1, 0.3]]]))
     again = Cohorts()
     again.groups(3)
     again.load(lone.snapshot())
-    rows = np.array([[0.2, 0.2, 0.9]])
+    rows = np.array([[[0.2, 0.2, 0.9]]])
     assert np.array_equal(again.expect(rows), lone.expect(rows), equal_nan=True)
     assert groups(again, 3) == [[0, 1], [2]]

@@ -22,7 +22,7 @@ def run(make_step, make_tick):
         told, last = [], {}
         for number in range(start, start + steps):
             phases = {name: list(values) for name, values in phases_of(number).items()}
-            structure.add_step(make_step(number, **phases))
+            structure.add(*structure.sums_of([make_step(number, **phases)]))
             episodes = structure.update(make_tick(number, cohorts, **phases), set(accused), has_loader=True)
             for kind, found in zip(("stage", "data", "input"), episodes or ([], None, None), strict=True):
                 for episode in found if isinstance(found, list) else [found] if found else []:
