@@ -4,9 +4,9 @@ Rule of this file: it wires the pieces of this package together and holds no rul
 arrive on two topics whose order against each other nobody promises, so the two lines of judgement share nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 from paceline.accused_units import NODE
@@ -59,6 +59,8 @@ from .ticks import Tick, Ticks
 
 #: Layout of the snapshot; another version is not read.
 _LAYOUT = 15
+#: Steps times ranks that are worked out in one pass: more share no cost worth their memory.
+_MOST_CELLS = 4096
 
 
 class Phases:
@@ -161,8 +163,7 @@ class Phases:
         A step of the warm-up adds nothing.
         """
         for warm, more in groupby(steps, lambda step: step.step < self.config.warmup_steps):
-            for _, alike in groupby(more, lambda step: step.seconds.shape[1]):
-                run = list(alike)
+            for run in _runs(more):
                 if warm:
                     yield from ((step, None, None) for step in run)
                     continue
@@ -258,6 +259,13 @@ class Phases:
         self.has_loader = bool(data["has_loader"])
         self.places = {rank: (node, device) for rank, (node, device) in data["places"].items()}
         self.crowds.load(data["crowds"])
+
+
+def _runs(steps: Iterable[Step]) -> Iterator[list[Step]]:
+    """Steps of equally many ranks that follow each other, as many as are worth one pass."""
+    for ranks, alike in groupby(steps, lambda step: step.seconds.shape[1]):
+        while run := list(islice(alike, max(1, _MOST_CELLS // ranks))):
+            yield run
 
 
 def _pipelines(who: RankSpeakers) -> list[int]:

@@ -38,11 +38,15 @@ KEPT_TICKS = 40
 #: A median's standard error over a mean's, and allowance for ticks that are not independent of each other.
 _MEDIAN_ERROR = 1.2533
 _DEPENDENCE = 1.5
+#: Ticks that are judged in one pass, and ticks times ranks: so many that calling costs little, and memory as little.
+_MOST_IN_A_PASS, _MOST_CELLS = 64, 4096
 #: Weight of the newest tick in how contended the processors are.
 _NEWEST = 0.2
 _CPU_WAIT = OP_INDEX["cpu_wait"]
 #: Quiet parts differ less between healthy ranks than whole steps do: no device is faster at them than another.
 _QUIET_FLOOR = 0.5
+#: In place of an excess beyond single precision.
+_MOST = float(np.finfo(np.float32).max)
 #: The ninth decile of normal noise, in standard deviations.
 _NORMAL_90 = 1.2816
 
@@ -62,7 +66,7 @@ class LateRanks(NamedTuple):
     def of(self, rank: int, config: StragglerConfig, explained: Callable[[int], bool]) -> tuple[float, int]:
         """Margin and part of one rank, whether it is ``explained`` asked again."""
         margin, part = float(self.margin[rank]), int(self.part[rank])
-        by_bar = float(np.nan_to_num(self.excess[rank] / config.least_excess))
+        by_bar = min(float(self.excess[rank] / config.least_excess), _MOST)  # not a number: of no rank that is judged
         if by_bar >= 1.0 and margin < by_bar and explained(rank):
             return by_bar, part if margin >= 1.0 else EXPLAINED
         return margin, part
@@ -94,7 +98,8 @@ class _Taken(NamedTuple):
 class _Pass(NamedTuple):
     """Consecutive ticks judged in one pass, each with those before it: shape (ticks, ranks) each.
 
-    ``first`` is the number of the first of them; ``reached`` of each whether any rank is at a bar.
+    ``first`` is the number of the first of them; ``reached`` of each whether any rank is at a bar; ``by_bar`` the
+    excess by the least that is worth a word.
     """
 
     first: int
@@ -102,6 +107,7 @@ class _Pass(NamedTuple):
     margin: Array
     part: NDArray[np.int64]
     excess: Array
+    by_bar: Array
     waited: Array
 
 
@@ -132,8 +138,7 @@ class TickHistory:
         self.base_s = 0.0
         #: What was worked out of the ticks as they are, by how many are looked at: asked for rank by rank it is the
         #: same.
-        self._over: NDArray[np.uint8] | None = None
-        self._near: dict[int, tuple[Flags, list[set[int]]]] = {}
+        self._over: Flags | None = None
         self._passes: dict[int, _Pass] = {}
         self._medians: dict[tuple[str, int], Array] = {}
 
@@ -181,7 +186,6 @@ class TickHistory:
 
     def _forget(self) -> None:
         self._over = None
-        self._near.clear()
         self._passes.clear()
         self._medians.clear()
 
@@ -191,34 +195,22 @@ class TickHistory:
         A median is at its bar only if half of what is known is, and counting is cheaper than the median: a healthy job
         goes no further.
         """
-        return self._counted(ticks, config)[1][-1 - len(self._taken)] if len(self.first_steps) >= ticks else set()
+        if len(self.first_steps) < ticks:
+            return set()
+        near = self._near(self._pushed - ticks, self._pushed, ticks, config)
+        return set(np.flatnonzero(near.any(axis=0)).tolist())
 
-    def _counted(self, ticks: int, config: StragglerConfig) -> tuple[Flags, list[set[int]]]:
-        """Which of ``JUDGED`` any rank is near over so many ticks, and for each tick from the newest on who is."""
-        if ticks not in self._near:
-            if self._over is None:
-                self._over = self._count_over(config)
-            since = max(self._pushed, ticks)
-            ends = np.arange(since, self._columns.shape[1] + 1)
-            near = 2 * (self._over[:, ends] - self._over[:, ends - ticks]) >= ticks
-            ranks: list[set[int]] = [set() for _ in ends]
-            for at, rank in zip(*(place.tolist() for place in np.nonzero(near.any(axis=0))), strict=True):
-                ranks[at].add(rank)
-            self._near[ticks] = np.asarray(near[:-1].any(axis=(1, 2))), ranks
-        return self._near[ticks]
-
-    def _count_over(self, config: StragglerConfig) -> NDArray[np.uint8]:
-        """How many of the first n ticks are at the bar, or unknown: shape (len(JUDGED) + 1, n + 1, ranks), modulo 256.
-
-        The bar is the lowest that any of the ticks has.
-        """
-        whole = self._columns[_AT["work"]] + self._columns[_AT["starved"]]
-        least = _least(config, min([self.contended, *(one.contended for one in self._taken)]))
-        rows = np.concatenate([self._columns[: len(JUDGED)], whole[None]])
-        over = ~(rows < np.append(least, config.least_excess)[:, None, None])
-        counted = np.zeros((over.shape[0], over.shape[1] + 1, over.shape[2]), dtype=np.uint8)
-        np.cumsum(over, axis=1, dtype=np.uint8, out=counted[:, 1:])
-        return counted
+    def _near(self, first: int, last: int, ticks: int, config: StragglerConfig) -> Flags:
+        """Which ranks are at a bar, or unknown, in at least half as many ticks from ``first`` on as ``ticks``: shape
+        (len(JUDGED) + 1, ranks), the last row by the whole excess. The bar is the lowest that any tick has."""
+        if self._over is None:
+            least = _least(config, min([self.contended, *(one.contended for one in self._taken)]))
+            whole = self._columns[_AT["work"]] + self._columns[_AT["starved"]]
+            self._over = np.empty((len(JUDGED) + 1, *whole.shape), dtype=bool)
+            np.less(self._columns[: len(JUDGED)], least[:, None, None], out=self._over[:-1])
+            np.less(whole, config.least_excess, out=self._over[-1])
+            np.logical_not(self._over, out=self._over)
+        return np.asarray(2 * self._over[:, first:last].sum(axis=1, dtype=np.uint8) >= ticks)
 
     def judged(self, ticks: int, config: StragglerConfig) -> tuple[_Pass, int]:
         """The pass over ``ticks`` ticks each that has the newest tick in it, and where."""
@@ -226,7 +218,8 @@ class TickHistory:
         at = 0 if made is None else self._pushed - made.first
         if made is None or at >= len(made.reached):
             # Before there are as many ticks as are kept the history is another for each.
-            last = self._columns.shape[1] if self._pushed >= KEPT_TICKS else self._pushed
+            more = max(1, min(_MOST_IN_A_PASS, _MOST_CELLS // self._columns.shape[2])) - 1
+            last = min(self._columns.shape[1], self._pushed + (more if self._pushed >= KEPT_TICKS else 0))
             made, at = self._pass(ticks, last, config), 0
             self._passes[ticks] = made
         return made, at
@@ -242,7 +235,7 @@ class TickHistory:
         contended = [self.contended, *(one.contended for one in self._taken)][: judged.shape[1]]
         least = np.stack([_least(config, one) for one in contended], axis=1)  # (len(JUDGED), ticks)
         median = np.full(judged.shape[:3], np.nan, dtype=judged.dtype)
-        near = self._counted(ticks, config)[0]
+        near = self._near(self._pushed - ticks, last, ticks, config)[:-1].any(axis=1)
         median[near] = nanmedian(judged[near], axis=3)
         reached = np.asarray((median >= least[:, :, None]).any(axis=2))
         excess = nanmedian(judged[_AT["work"]] + judged[_AT["starved"]], axis=2)
@@ -263,6 +256,7 @@ class TickHistory:
             margin=margins.max(axis=0),
             part=np.where(margins[0] >= 1.0, 0, margins.argmax(axis=0)),
             excess=excess,
+            by_bar=np.nan_to_num(excess / config.least_excess),
             waited=nanmedian(windows[_AT["waited"]], axis=2),
         )
 
@@ -351,10 +345,10 @@ def late_ranks(
     if not made.reached[at]:
         return nobody  # nobody is near any bar
     margin, part, excess = made.margin[at], made.part[at], made.excess[at]
-    if explained is not None:
-        by_bar = np.nan_to_num(excess / config.least_excess)
+    by_bar = made.by_bar[at]
+    if explained is not None and (ranks_to_ask := np.flatnonzero((by_bar >= 1.0) & (margin < by_bar)).tolist()):
         margin, part = margin.copy(), part.copy()
-        for rank in np.flatnonzero((by_bar >= 1.0) & (margin < by_bar)).tolist():
+        for rank in ranks_to_ask:
             if explained(rank):
                 part[rank] = part[rank] if margin[rank] >= 1.0 else EXPLAINED
                 margin[rank] = by_bar[rank]

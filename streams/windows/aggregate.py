@@ -3,7 +3,7 @@
 Rule of this file: arithmetic on arrays; it knows no clock and keeps nothing.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -60,13 +60,19 @@ def part(open_steps: OpenSteps, steps: int, collectives: CollectiveTables) -> Pa
 
 def merge(left: Part, right: Part) -> Part:
     """Both parts as one; ``right`` is the later and may know more ranks."""
-    more = right.count.size - left.count.size
+    if more := right.count.size - left.count.size:
+        left = replace(
+            left,
+            count=np.pad(left.count, (0, more)),
+            step_sum_s=np.pad(left.step_sum_s, (0, more)),
+            phase_sum_s=np.pad(left.phase_sum_s, ((0, more), (0, 0))),
+        )
     return Part(
         first_step=left.first_step,
         last_step=right.last_step,
-        count=np.pad(left.count, (0, more)) + right.count,
-        step_sum_s=np.pad(left.step_sum_s, (0, more)) + right.step_sum_s,
-        phase_sum_s=np.pad(left.phase_sum_s, ((0, more), (0, 0))) + right.phase_sum_s,
+        count=left.count + right.count,
+        step_sum_s=left.step_sum_s + right.step_sum_s,
+        phase_sum_s=left.phase_sum_s + right.phase_sum_s,
         medians_s=left.medians_s + right.medians_s,
         per_step_s=np.concatenate([left.per_step_s, right.per_step_s]),
         collectives=merged(left.collectives, right.collectives),
@@ -117,23 +123,20 @@ def _job_window(
 ) -> JobWindow:
     per_step = sums.per_step_s[~np.isnan(sums.per_step_s)]
     waits = (mean_s[:, _WAIT] / np.maximum(step_s, 1e-12))[seen[:, _WAIT]]
-    phases = {
-        name: _micro(float(np.median(mean_s[seen[:, index], index])))
-        for index, name in enumerate(COLUMNS)
-        if seen[:, index].any()
-    }
+    medians = nanmedian(np.where(seen, mean_s, np.nan), axis=0).tolist()
+    phases = {name: _micro(medians[index]) for index, name in enumerate(COLUMNS) if seen[:, index].any()}
     return JobWindow(
         **common,
         ranks=len(ranks),
         steps=int(per_step.size) + sums.left_out,
         first_step=sums.first_step,
         last_step=sums.last_step,
-        step_median_s=_micro(float(np.median(per_step))),
+        step_median_s=_micro(float(nanmedian(per_step))),
         step_p95_s=_micro(float(np.quantile(per_step, 0.95))),
-        own_median_s=_micro(float(np.median(own_s))),
+        own_median_s=_micro(float(nanmedian(own_s))),
         own_worst_s=_micro(float(own_s.max())),
         worst_rank=worst,
-        wait_ratio=_micro(float(np.median(waits))) if waits.size else None,
+        wait_ratio=_micro(float(nanmedian(waits))) if waits.size else None,
         phase_median_s=phases,
         collectives=told(sums.collectives),
     )
@@ -144,7 +147,10 @@ def _rank_windows(
 ) -> list[RankWindow | JobWindow]:
     ranks = open_steps.ranks
     width = sums.count.size
-    padded = [np.pad(one, (0, width - one.size), constant_values=np.nan) for one in sums.medians_s]
+    padded = [
+        one if one.size == width else np.pad(one, (0, width - one.size), constant_values=np.nan)
+        for one in sums.medians_s
+    ]
     medians = median(np.stack(padded)[:, slots], axis=0).round(6).tolist()
     seen = (open_steps.first_told[slots] <= sums.last_step).tolist()
     counts = sums.count[slots].tolist()
