@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from paceline.gpu.limits import FP64_BLANK
+from paceline.gpu.limits import FP64_BLANK, INT32_BLANK
 from paceline.gpu.throttle import legend
 
 Listed = Literal["by default", "off by default", "never listed"]
@@ -21,6 +21,8 @@ MOST_PCIE_REPLAYS_PER_MIN = 8
 MOST_RETIRED_PAGES = 60
 #: The same for NVLink: DCGM_LIMIT_MAX_NVLINK_CRC_ERROR a second; one replay or recovery is one too many.
 MOST_NVLINK_CRC_PER_S = 100
+#: DCGM's blanks of 32 bits: no value, not found, not supported, not permitted.
+_INT32_BLANKS = range(INT32_BLANK, INT32_BLANK + 4)
 
 
 @dataclass(frozen=True)
@@ -278,11 +280,13 @@ def measured(value: float | None) -> float | None:
 
     >>> measured(42), measured(0.0), measured(140737488355328.0), measured(0x7FFFFFFFFFFFFFF0), measured(float("nan"))
     (42.0, 0.0, None, None, None)
+    >>> measured(0x7FFFFFF0), measured(0x7FFFFFF3)
+    (None, None)
     """
     if value is None:
         return None
     number = float(value)
-    if not math.isfinite(number) or number < 0.0 or number >= FP64_BLANK:
+    if not math.isfinite(number) or number < 0.0 or number >= FP64_BLANK or number in _INT32_BLANKS:
         return None
     return number
 

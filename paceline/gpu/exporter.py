@@ -238,7 +238,7 @@ def _gpu(uuid: str, told: _Told) -> ExportedGpu:
             cells[column] = BLANK
     if numbers.get("memory_temperature_celsius") == 0.0:  # A sensor that is not there.
         numbers["memory_temperature_celsius"], cells["memory_temperature_celsius"] = _BLANK, BLANK
-    if cells.get("xid") == BLANK:  # There has been none.
+    if cells.get("xid") == BLANK and numbers:  # There has been none. A GPU whose every field is blank was not read.
         numbers["xid"] = 0.0
     row: Row = {column: _fit(column, numbers.get(column)) for column in (*DEVICE_COLUMNS, *dcgm.ONLY_DCGM)}
     why = {}
@@ -349,7 +349,8 @@ class LastXids:
     def update(self, codes: dict[str, int], unread: Container[str] = ()) -> dict[str, int | None]:
         """The XIDs that came since the last call, by GPU: 0 where none did, None where that is not known.
 
-        What stood at the ``unread`` GPUs before still counts: their gauges hold this time what is no XID.
+        What stood at the ``unread`` GPUs before still counts: their gauges hold this time what is no XID, or DCGM has
+        not read them at all.
         """
         new = {
             uuid: (None if uuid not in self._last else 0 if code == self._last[uuid] else code)
@@ -361,6 +362,6 @@ class LastXids:
     def rows(self, scrape: Scrape) -> list[tuple[str, Row]]:
         """The rows of ``scrape``, (GPU, values): each XID in exactly one of them."""
         told = [gpu for gpu in scrape.gpus if "xid" not in gpu.why]
-        unread = {gpu.uuid for gpu in scrape.gpus if gpu.why.get("xid") == IMPOSSIBLE}
+        unread = {gpu.uuid for gpu in scrape.gpus if gpu.why.get("xid") in (IMPOSSIBLE, BLANK)}
         new = self.update({gpu.uuid: int(gpu.row["xid"] or 0) for gpu in told}, unread)
         return [(gpu.uuid, {**gpu.row, "xid": new.get(gpu.uuid)}) for gpu in scrape.gpus]

@@ -67,6 +67,31 @@ def test_a_blank_is_not_measured_and_why_is_said(blank):
     assert "utilization_ratio" not in why
 
 
+#: DCGM's blanks of 32 and 64 bits and of fractions, as exporters and a Prometheus write them.
+BLANKS = (
+    *("2147483632", "2147483633", "2147483634", "2147483635", "2147483632.000000", "2.147483632e+09"),
+    *("9223372036854775792", "9223372036854775793", "9223372036854775794", "9223372036854775795"),
+    *("9223372036854775792.000000", "9.223372036854776e+18", "9.22337203685478e+18"),
+    *("140737488355328", "140737488355328.0", "140737488355328.000000", "1.40737488355328e+14", "1.40737488355328e+16"),
+)
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+def test_any_blank_of_dcgm_costs_its_field_and_look_alone(blank):
+    """The other fields of that look are measured, and the field again in the next; an old XID is not a new one."""
+    xids, told = exporter.LastXids(), []
+    for value, code in ((41.5, 79), (blank, blank), (42.5, 79)):
+        (scrape,), left_out = load(
+            *(line("DEV_POWER_USAGE", value), line("DEV_MEM_COPY_UTIL", value, gpu=1), line("DEV_GPU_TEMP", 60, gpu=1)),
+            line("DEV_XID_ERRORS", code),
+        )
+        told += [(row["power_w"], row["xid"]) for uuid, row in xids.rows(scrape) if uuid == "GPU-0"]
+        assert not left_out
+        assert scrape.gpus[1].row["temperature_celsius"] == 60.0
+        assert scrape.gpus[1].why.get("memory_controller_ratio") == (exporter.BLANK if value == blank else None)
+    assert told == [(41.5, None), (None, None), (42.5, 0)]
+
+
 def test_the_better_of_two_names_counts_where_it_has_a_number():
     """The profiling field over the deprecated one, the real name over a guide's; a blank leaves it to the other."""
     old, new = line("DEV_PCIE_TX_THROUGHPUT", 7), line("PROF_PCIE_TX_BYTES", 9000)
