@@ -61,7 +61,9 @@ def backfill(url: str, memory: Memory, cluster: str = "default", now_s: float | 
         for metric in (*DEVICES, *JOBS):
             for labels, times_s, values in _range(client, metric, end_s, left_out):
                 subject = _subject(metric, labels, cluster)
-                if subject is not None:
+                if subject is None:
+                    left_out[f"series of {metric.name} of MIG instances, or without a node, GPU or job"] += 1
+                else:
                     kept += memory.put(subject, times_s, values)
     for what, count in left_out.items():
         log.warning("Prometheus: %s (%d)", what, count)
@@ -97,7 +99,8 @@ def _subject(metric: Metric, labels: Mapping[str, str], cluster: str) -> SeriesS
         )
     node = node_of_labels(labels)
     device = device_of_labels(labels)
-    if not node or not device:
+    # An instance of a GPU under MIG tells of itself alone.
+    if not node or not device or label(labels, "GPU_I_ID"):
         return None
     key = f"{cluster}/device/{node}/{device}/{metric.field}"
     job = label(labels, "hpc_job") or None

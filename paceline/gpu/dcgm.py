@@ -263,6 +263,23 @@ FIELDS = (
     ),
 )
 
+#: What exporters before 2.0 call fields of other names than their own, and newer ones with a file of counters for 1.x.
+_OLD_NAMES = {
+    101: "memory_clock",
+    203: "gpu_utilization",
+    204: "mem_copy_utilization",
+    206: "enc_utilization",
+    207: "dec_utilization",
+    310: "ecc_sbe_volatile_total",
+    311: "ecc_dbe_volatile_total",
+    312: "ecc_sbe_aggregate_total",
+    313: "ecc_dbe_aggregate_total",
+    390: "retired_pages_sbe",
+    391: "retired_pages_dbe",
+    409: "nvlink_flit_crc_error_count_total",
+    419: "nvlink_data_crc_error_count_total",
+}
+
 #: Ids that guides give to the wrong thing -> what they mean by it, and the id that it really has.
 WRONG_IDS = (
     (155, "utilisation", 203),
@@ -291,13 +308,27 @@ def measured(value: float | None) -> float | None:
     return number
 
 
+def old_name(field: Field) -> str:
+    """What exporters of 1.x call ``field``.
+
+    >>> by_name = {field.name: field for field in FIELDS}
+    >>> old_name(by_name["DCGM_FI_DEV_GPU_UTIL"]), old_name(by_name["DCGM_FI_DEV_GPU_TEMP"])
+    ('dcgm_gpu_utilization', 'dcgm_gpu_temp')
+    >>> old_name(by_name["DCGM_FI_PROF_DRAM_ACTIVE"])
+    'dcgm_fi_prof_dram_active'
+    """
+    if (old := _OLD_NAMES.get(field.field_id)) is not None:
+        return f"dcgm_{old}"
+    return field.name.lower().replace("dcgm_fi_dev_", "dcgm_")
+
+
 def rank_of_name(field: Field, name: str) -> tuple[bool, int, int]:
     """Sorts names under which one column is exported: the one to believe first.
 
     A wrong name comes last. The profiling fields, whose numbers are higher, replace deprecated ones, and a field's
     first name is older than its aliases.
     """
-    names = [field.name, *(alias.name for alias in field.aliases)]
+    names = [field.name, old_name(field), *(alias.name for alias in field.aliases)]
     wrong = any(alias.name == name and alias.wrong for alias in field.aliases)
     return wrong, -field.field_id, names.index(name)
 

@@ -6,6 +6,9 @@ exported is *not measured*, with the reason, and never 0.
 
 A GPU under MIG is one device here, as everywhere: what is told of its instances is added up where that gives the
 whole (memory), taken where all of them repeat the GPU's (temperature, power, counters), and else not measured.
+
+A GPU that pods share by time slicing has each series once for each of them (``vgpu``). Mostly these are copies of the
+GPU's number. Where a newer exporter tells what each pod uses, memory and utilisation are the sum over the pods.
 """
 
 from collections import Counter
@@ -50,6 +53,8 @@ _RATED = {
 }
 #: Columns that add up over the instances of a GPU, and endings of those that no sum or maximum makes whole.
 _OF_AN_INSTANCE = ("fb_used_bytes", "fb_free_bytes", "fb_total_bytes")
+#: What an exporter may tell of each pod that shares a GPU, in place of the GPU's.
+_OF_A_POD = ("fb_used_bytes", "utilization_ratio")
 _SHARES = ("_ratio", "_per_s", dcgm.GRAPHICS_ENGINE_ACTIVE, dcgm.SM_OCCUPANCY, dcgm.FB_USED_SHARE)
 _WHOLE = {field.name for field in msgspec.structs.fields(DeviceSamples) if field.type == list[Whole | None]}
 
@@ -72,7 +77,8 @@ def _sources() -> dict[str, _Source]:
             continue
         column = field.column if ours else field.name
         # What has no column keeps DCGM's unit: an alias with another factor is taken to that one.
-        for name, factor in ((field.name, field.factor), *((alias.name, alias.factor) for alias in field.aliases)):
+        own = ((field.name, field.factor), (dcgm.old_name(field), field.factor))
+        for name, factor in (*own, *((alias.name, alias.factor) for alias in field.aliases)):
             scale = factor if ours else factor / field.factor
             sources[name] = _Source(column, scale, dcgm.rank_of_name(field, name))
     return sources
@@ -107,6 +113,10 @@ class Scrape(NamedTuple):
     gpus: list[ExportedGpu]
 
 
+#: Order of the name, MIG instance and slice in time -> value.
+_Cell = dict[tuple[tuple[bool, int, int], str, str], float]
+
+
 class _Told:
     """The series of one GPU at one time."""
 
@@ -114,8 +124,7 @@ class _Told:
         self.labels: dict[str, str] = {}
         self.owners: dict[tuple[str, str], None] = {}
         self.attributed = False
-        #: column -> (order, MIG instance) -> value
-        self.cells: dict[str, dict[tuple[tuple[bool, int, int], str], float]] = {}
+        self.cells: dict[str, _Cell] = {}
 
 
 def label(labels: Mapping[str, str], name: str) -> str:
@@ -174,9 +183,9 @@ def _take(gpu: _Told, series: Series, left_out: Counter[str], *, renamed: bool) 
     if owner is not None:
         gpu.owners.setdefault(owner)
     cell = gpu.cells.setdefault(source.column, {})
-    key = (source.order, label(labels, "GPU_I_ID"))
+    key = (source.order, label(labels, "GPU_I_ID"), label(labels, "vgpu"))
     value = _judged(series, source, left_out)
-    # A GPU that several pods share is told once for each of them, with the same numbers.
+    # Where slices have no labels of their own a GPU is told once for each pod, with the same numbers.
     if cell.setdefault(key, value) != value:
         left_out["duplicate series with different numbers: the first is used"] += 1
 
@@ -227,7 +236,8 @@ def _scrape(node: str, time_s: float | None, told: dict[str, _Told]) -> Scrape:
 
 
 def _gpu(uuid: str, told: _Told) -> ExportedGpu:
-    cells = {column: _value(column, cell) for column, cell in told.cells.items()}
+    each = any(_differ(told.cells.get(column, {})) for column in _OF_A_POD)
+    cells = {column: _value(column, cell, each=each and column in _OF_A_POD) for column, cell in told.cells.items()}
     numbers = {column: number for column, number in cells.items() if isinstance(number, float)}
     if "fb_used_bytes" in numbers and "fb_free_bytes" in numbers:
         numbers["fb_total_bytes"] = numbers["fb_used_bytes"] + numbers["fb_free_bytes"]
@@ -250,21 +260,43 @@ def _gpu(uuid: str, told: _Told) -> ExportedGpu:
     return ExportedGpu(uuid, _index(told.labels), row, why, owners, _described(uuid, told.labels, numbers))
 
 
-def _value(column: str, cell: dict[tuple[tuple[bool, int, int], str], float]) -> float | str:
-    """The number of a column, by the best of its names that has one; else why there is none."""
+def _differ(cell: _Cell) -> bool:
+    """Whether slices of one GPU, or of one MIG instance, have numbers of their own."""
+    slices: dict[tuple[tuple[bool, int, int], str], set[float]] = {}
+    for (order, instance, vgpu), value in cell.items():
+        if vgpu and value >= 0.0:
+            slices.setdefault((order, instance), set()).add(value)
+    return any(len(values) > 1 for values in slices.values())
+
+
+def _value(column: str, cell: _Cell, *, each: bool) -> float | str:
+    """The number of a column, by the best of its names that has one; else why there is none. ``each``: what slices
+    have is their own."""
     why = BLANK if _BLANK in cell.values() else IMPOSSIBLE
-    for order in sorted({order for order, _ in cell}):
-        told = {at: value for (by, at), value in cell.items() if by == order and value >= 0.0}
+    for order in sorted({order for order, _, _ in cell}):
+        told: dict[str, dict[str, float]] = {}
+        for (by, instance, vgpu), value in cell.items():
+            if by == order and value >= 0.0:
+                told.setdefault(instance, {})[vgpu] = value
         if "" in told or not told:
             if told:
-                return told[""]
+                return _of_slices(column, told[""], each=each)
         elif column in _OF_AN_INSTANCE:
-            return sum(told.values())
+            return sum(_of_slices(column, slices, each=each) for slices in told.values())
         elif column.endswith(_SHARES):
             why = OF_INSTANCES
         else:
-            return max(told.values())
+            return max(max(slices.values()) for slices in told.values())
     return why
+
+
+def _of_slices(column: str, slices: dict[str, float], *, each: bool) -> float:
+    if "" in slices:
+        return slices[""]
+    if not each:
+        return max(slices.values())
+    total = sum(slices.values())
+    return min(total, 1.0) if limit(column) is RATIO else total
 
 
 def _fit(column: str, value: float | None) -> Value:

@@ -6,6 +6,7 @@ import pytest
 
 from paceline.gpu import exporter
 from paceline.gpu.dcgm import FIELDS, ONLY_DCGM
+from paceline.gpu.exporter_text import NO_TEXT
 from paceline.gpu.sample_rows import DEVICE_COLUMNS
 
 
@@ -65,6 +66,27 @@ def test_a_blank_is_not_measured_and_why_is_said(blank):
     why = exporter.not_measured(scrape)
     assert (why["power_w"], why["sm_clock_mhz"]) == (exporter.BLANK, exporter.NOT_EXPORTED)
     assert "utilization_ratio" not in why
+
+
+def test_a_text_of_an_old_exporter_with_broken_lines_is_read():
+    """Names and labels of 1.x; lines without a value, or that ran together, are counted and cost themselves alone."""
+    (scrape,), left_out = load(
+        'dcgm_sm_clock{gpu="0",uuid="GPU-a"} 135',
+        'dcgm_memory_clock{gpu="0",uuid="GPU-a"} 877',
+        'dcgm_total_energy_consumption{gpu="0",uuid="GPU-a"} N/A161262243332996445',
+        'dcgm_nvlink_replay_error_count_total{gpu="0",uuid="GPU-a"}',
+        'dcgm_nvlink_recovery_error_count_total{gpu="0",uuid="GPU-a"} ',
+        'dcgm_fb_used{gpu="0",uuid="GPU-a"} 10dcgm_fb_used{gpu="1",uuid="GPU-b"} 20',
+        'dcgm_gpu_utilization{gpu="0",uuid="GPU-a"} 12',
+        'dcgm_fi_prof_gr_engine_active{gpu="1",uuid="GPU-b"} 0.5',
+        'dcgm_retired_pages_sbe{gpu="1",uuid="GPU-b"} 1',
+        'dcgm_retired_pages_dbe{gpu="1",uuid="GPU-b"} 2',
+    )
+    assert left_out == {NO_TEXT: 4}
+    first, second = (gpu.row for gpu in scrape.gpus)
+    assert (first["sm_clock_mhz"], first["memory_clock_mhz"], first["utilization_ratio"]) == (135.0, 877.0, 0.12)
+    assert (first["energy_j"], first["nvlink_errors"], first["fb_used_bytes"], second["fb_used_bytes"]) == (None,) * 4
+    assert (second["DCGM_FI_PROF_GR_ENGINE_ACTIVE"], second["retired_pages"]) == (0.5, 3)
 
 
 #: DCGM's blanks of 32 and 64 bits and of fractions, as exporters and a Prometheus write them.
@@ -138,6 +160,44 @@ def test_a_gpu_under_mig_is_one_device():
     assert gpu.row["temperature_celsius"] == 60.0
     assert (gpu.row["sm_active_ratio"], gpu.why["sm_active_ratio"]) == (None, exporter.OF_INSTANCES)
     assert gpu.described.mig
+
+
+def sliced(name, *values, **labels):
+    """A series for each pod that shares the GPU."""
+    return [line(name, value, vgpu=at, pod=f"p{at}", **labels) for at, value in enumerate(values)]
+
+
+def test_a_gpu_that_pods_share_by_time_has_its_numbers_once():
+    """Copies of the GPU's numbers are not added up, under MIG either; who shares it is reported."""
+    lines = [
+        *(*sliced("DEV_GPU_UTIL", 99, 99, 99, 99), *sliced("DEV_POWER_USAGE", 62.3, 62.3, 62.3, 62.3)),
+        *(*sliced("DEV_TOTAL_ENERGY_CONSUMPTION", *4 * [5000]), *sliced("DEV_FB_USED", 10, 10, 10, 10)),
+        *(line("DEV_FB_USED", 7, gpu=1, GPU_I_ID=one, vgpu=two) for one in (1, 2) for two in (0, 1, 2)),
+        *(line("DEV_POWER_USAGE", 80, gpu=1, GPU_I_ID=one, vgpu=two) for one in (1, 2) for two in (0, 1, 2)),
+    ]
+    (scrape,), left_out = load(*lines)
+    shared, instances = (gpu.row for gpu in scrape.gpus)
+    assert not left_out
+    assert (shared["utilization_ratio"], shared["power_w"], shared["energy_j"]) == (0.99, 62.3, 5.0)
+    assert shared["fb_used_bytes"] == 10 * 2**20
+    assert (instances["fb_used_bytes"], instances["power_w"]) == (14 * 2**20, 80.0)
+    assert [one.job for one in exporter.processes(scrape)] == ["p0", "p1", "p2", "p3"]
+
+
+def test_what_each_pod_uses_of_a_shared_gpu_adds_up_to_the_whole():
+    """Power and temperature stay the GPU's; a series of the whole counts before those of pods."""
+    lines = [
+        *(*sliced("DEV_GPU_UTIL", 30, 20, 0), *sliced("DEV_FB_USED", 10, 10, 10)),
+        *(*sliced("DEV_POWER_USAGE", 62.3, 62.3, 62.3), *sliced("DEV_GPU_TEMP", 60, 60, 60)),
+        *(*sliced("DEV_GPU_UTIL", 70, 60, gpu=1), *sliced("DEV_FB_USED", 10, 30, gpu=1, GPU_I_ID=1)),
+        *(*sliced("DEV_GPU_UTIL", 30, 20, gpu=2), line("DEV_GPU_UTIL", 55, gpu=2)),
+    ]
+    (scrape,), _ = load(*lines)
+    first, second, third = (gpu.row for gpu in scrape.gpus)
+    assert (first["utilization_ratio"], first["fb_used_bytes"]) == (0.5, 30 * 2**20)
+    assert (first["power_w"], first["temperature_celsius"]) == (62.3, 60.0)
+    assert (second["utilization_ratio"], second["fb_used_bytes"]) == (1.0, 40 * 2**20)
+    assert third["utilization_ratio"] == 0.55
 
 
 def test_who_uses_a_gpu():
