@@ -118,7 +118,7 @@ def read_events(stream: IO[bytes], name: str, notes: Notes) -> Events:
     """
     collected = _Collected()
     try:
-        for head in pieces(stream):
+        for head in pieces(stream, notes):
             collected.add(head)
         if not collected.seen:
             raise SourceError(f"{name}: no PyTorch profiler trace: no events in it")

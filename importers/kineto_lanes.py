@@ -14,6 +14,8 @@ from .kineto_pieces import FAULTS, Event
 
 _MOST_LANES = 65_536
 _CALL = re.compile(r"(?:cuda|hip|cu)[A-Z]\w{2,80}$")
+#: What waits on a stream, as the profiler writes it beside kernels: no work of the device.
+_SYNC = re.compile(r"(?:Stream|Event|Device|Context) Sync$|Stream Wait Event$")
 _COPY = re.compile(r"Mem(?:cpy|set)\b", re.IGNORECASE)
 _OPERATOR = re.compile(rf"(?:aten|c10d|autograd|torch|torch_\w{{1,40}}|prims|record_param_comms|{BACKEND})(?:::|:|$)")
 _STEP = re.compile(r"ProfilerStep#\d{1,18}$")
@@ -60,6 +62,8 @@ class Lanes:
             return "user_annotation"
         if _CALL.match(event.name):
             return "cuda_runtime"
+        if _SYNC.match(event.name):
+            return "cuda_sync"
         args = _decoded(event.args)
         if args.stream is not None and args.correlation is not None:
             return "gpu_memcpy" if _COPY.match(event.name) else "kernel"

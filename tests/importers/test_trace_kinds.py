@@ -267,6 +267,9 @@ KERNELS = (
     "void bkcl::p2p_kernel<float16>(void*)",
     "ixcclKernel_Generic(ixcclComm*)",
     "ecclP2pKernel",
+    "nccldevkernel_allreduce_sum_bf16_ring_ll(nccldevkernelargsstorage<4096ul>)",
+    "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)",
+    "NCCLDEVKERNEL_ALLGATHER_RING_LL",
 )
 NO_COLLECTIVES = (
     "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>(at::native::ReduceOp<float>)",
@@ -481,17 +484,70 @@ def test_a_number_that_is_another_s_is_no_rank(name, rank):
     assert rank_in(f"run/{name}") == rank
 
 
+# What is on a device's lanes and is no kernel.
+
+
+def with_syncs(rank, *, categories):
+    """Each step waits for nearly all of its time, on lanes of the device, for a stream, an event and the device."""
+    one = Profile(rank).steps(6)
+    for place, name in enumerate(["Stream Sync", "Event Sync", "Device Sync", "Context Sync", "Stream Wait Event"] * 6):
+        stream = 7 if name.startswith("Stream") else -1
+        args = {"correlation": 1000 + place, "stream": stream, "device": 0, "cuda_sync_kind": name}
+        one.span("cuda_sync", name, place // 5 * 10_000 + 100, 9500, stream, 0, **args)
+    if not categories:
+        for event in one.events:
+            del event["cat"]
+    return one
+
+
+@pytest.mark.parametrize("categories", [True, False])
+def test_waiting_on_a_stream_is_neither_work_nor_hides_communication(imported, tmp_path, categories):
+    (tmp_path / "syncs").mkdir()
+    _, _, plain, rows = imported(*saved(tmp_path, Profile(0).steps(6), Profile(1).steps(6)))
+    files = saved(tmp_path / "syncs", *(with_syncs(rank, categories=categories) for rank in range(2)))
+    _, said, told, with_rows = imported(*files)
+    assert (told, with_rows) == (plain, rows)
+    assert told[0].exposed_communication_s > 0.01
+    assert "kernel launches" not in said
+
+
+@pytest.mark.parametrize("category", ["gpu_user_annotation", "user_annotation"])
+def test_a_collective_without_its_kernel_clears_and_accuses_nobody(tmp_path, capsys, category):
+    """``nccl:all_reduce`` alone, as annotations have it: that no communication is recognised is reported, and no NaN."""
+    ranks = []
+    for rank in range(2):
+        one = Profile(rank).steps(20, work=60_000 + 20_000 * rank, length=100_000)
+        one.events = [event for event in one.events if event["name"] != NCCL]
+        for place in range(20):
+            begin = place * 100_000 + 60_100 + 20_000 * rank
+            one.span(category, "nccl:all_reduce", begin, 39_000 - 20_000 * rank, 7, 0)
+        ranks.append(one)
+    files = saved(tmp_path, *ranks)
+    said = panel(capsys, files)
+    assert "held the job back" not in said
+    assert analyze([*files, "--breakdown"]) == 0
+    said += capsys.readouterr().out
+    assert "nan" not in said.lower().split()
+
+
 # How a trace is written.
 
 WORD = '"PLACEHOLDER"'
 NOT_JSON = {
     "quote": '"{"device": "cpu"}(12): run"',
-    "backslash": '"torch\\cuda\\__init__.py(219): _lazy_init"',
-    "control": '"line one\nline two"',
-    "latin1": '"j\udcfcrgen.py(3)"',
     "nan": "nan",
     "infinity": "-Infinity",
     "python": "None",
+}
+
+
+#: What profilers write into strings all the same.
+ODD_WORDS = {
+    "backslash": '"torch\\cuda\\__init__.py(219): \\_lazy_init"',
+    "control": '"line one\nline two\x00\x01\t\x1f"',
+    "latin1": '"torch/_inductor/config.py(0): \udcfc\udcff\udce2\udc82"',
+    "half a pair": '"config.py(0): \\ud800 \\udcff \\ud83d\\ude00"',
+    "an escaped backslash": '"C:\\\\ud800\x02"',
 }
 
 
@@ -499,6 +555,36 @@ def text(rank=0):
     one = Profile(rank).steps(40)
     one.span("python_function", "PLACEHOLDER", 300_000, 5)
     return json.dumps(one.about | {"traceEvents": one.events}, indent=1)
+
+
+@pytest.mark.parametrize("piece", [2000, 1 << 23])
+@pytest.mark.parametrize("place", ["name", "args", "host", "behind"])
+@pytest.mark.parametrize("kind", ODD_WORDS)
+def test_characters_that_json_does_not_allow_cost_no_rank(imported, tmp_path, monkeypatch, kind, place, piece):
+    """In a name, an argument, before and behind the events; with them the trace says what it says without them."""
+    monkeypatch.setattr("importers.kineto_pieces._PIECE", piece)
+    monkeypatch.setattr("importers.kineto_pieces._TAIL", piece // 2)
+
+    def made(word):
+        said = text().replace(WORD, word) if place == "name" else text()
+        if place == "args":
+            said = said.replace('"stream": 7', f'"stream": 7, "kernel file": {word}', 40)
+        if place == "host":
+            said = said.replace("{", f'{{"host_name": {word},', 1)
+        if place == "behind":
+            said = said[: said.rindex("}")] + f', "traceName": {word}}}'
+        return said.encode("utf-8", "surrogateescape")
+
+    answers = []
+    for name, word in (("plain", '"plain"'), ("odd", ODD_WORDS[kind])):
+        (tmp_path / f"{name}.json").write_bytes(made(word))
+        answers.append(imported(str(tmp_path / f"{name}.json")))
+    (status, said, told, rows), (odd_status, odd_said, odd_told, odd_rows) = answers
+    assert (status, odd_status) == (0, 0)
+    assert (odd_told, odd_rows) == (told, rows)
+    more = [line for line in odd_said.splitlines() if line not in said]
+    assert all("characters that JSON does not allow" in line for line in more)
+    assert len(more) == 1 or place != "name"
 
 
 @pytest.mark.parametrize("piece", [2000, 1 << 23])
