@@ -160,7 +160,7 @@ def test_steps_whose_launches_are_lost_as_well_are_compared_with_nobody(imported
 
 def test_one_lost_kernel_of_a_thousand_is_counted_and_changes_nothing(imported, tmp_path, monkeypatch):
     """It is less than what cuts a trace at its end."""
-    monkeypatch.setattr("importers.kineto_lost._FEW", 20)
+    monkeypatch.setattr("importers.kineto_lost.FEW", 20)
     files = saved(tmp_path, Profile(0).steps(10), Profile(1).steps(10))
     content = json.loads((tmp_path / "rank0.json").read_text())
     del content["traceEvents"][-1]
@@ -228,6 +228,71 @@ def test_short_kernels_of_a_trace_of_whole_microseconds_are_whole(imported, tmp_
     _, said, told, rows = imported(*saved(tmp_path, *ranks))
     assert "length 0" not in said
     assert ([one.whole for one in told], len(rows)) == ([True, True], 8)
+
+
+# Events that have lost their time.
+
+
+def untimed(rank, begin, *, only=None, count=20, world=2, kept=0, on_host=False):
+    """Nearly all events from step ``begin`` on have ``ts`` and ``dur`` 0, or those of the categories ``only``."""
+    one = Profile(rank, world).steps(count)
+    if on_host:
+        one.events = [event for event in one.events if event["cat"] not in ("kernel", "cuda_runtime")]
+    for place, event in enumerate(one.events):
+        if event["cat"] in ("cpu_op", "user_annotation"):
+            event["args"]["External id"] = place + 1
+        late = event["ts"] - BASE_US >= (begin - 1) * 10_000
+        if late and (only is None or event["cat"] in only) and not (kept and place % kept == 0):
+            event.update(ts=0.0, dur=0.0)
+    return one
+
+
+@pytest.mark.parametrize("kept", [0, 7, 10])
+@pytest.mark.parametrize("only", [None, ["cuda_runtime"], ["cpu_op"], ["cpu_op", "cuda_runtime"], ["kernel"]])
+def test_steps_whose_events_have_lost_their_time_are_compared_with_nobody(imported, tmp_path, only, kept):
+    """Whatever lost it, all of a kind or nearly all; how many is reported, and no time of 1970 is in the breakdown."""
+    _, said, told, rows = imported(*saved(tmp_path, untimed(0, 11, only=only, kept=kept), Profile(1).steps(20)))
+    assert re.search(r"rank 0: \d+ events have no time \(ts and dur are 0\) \(steps [\d, -]+\)", said)
+    assert {step for rank, step in rows if rank == 0} in (set(range(1, 10)), set(range(1, 11)))
+    assert len([rank for rank, _ in rows if rank == 1]) == 20
+    assert [one.whole for one in told] == [False, True]
+    assert all(one.span_s < 1.0 for one in told)
+
+
+def test_a_host_whose_events_have_lost_their_time_has_the_steps_before(imported, tmp_path):
+    ranks = [untimed(rank, 11, on_host=True) for rank in range(2)]
+    _, said, told, rows = imported(*saved(tmp_path, *ranks))
+    assert {step for _, step in rows} == set(range(1, 10))
+    assert ("have no time" in said, [one.whole for one in told]) == (True, [False, False])
+
+
+def test_without_numbers_no_step_is_known_to_be_before_the_loss(imported, tmp_path):
+    one = untimed(0, 11)
+    for event in one.events:
+        event["args"].pop("External id", None)
+    _, said, _, rows = imported(*saved(tmp_path, one, Profile(1).steps(20)))
+    assert {rank for rank, _ in rows} == {1}
+    assert "it is compared with no other rank" in said
+
+
+def test_a_healthy_or_slow_rank_is_not_accused_for_what_has_no_time(tmp_path, capsys):
+    ranks = [Profile(rank, 4).steps(30, work=9000) for rank in range(1, 4)]
+    said = panel(capsys, saved(tmp_path, untimed(0, 11, world=4, count=30), *ranks))
+    assert "held the job back" not in said
+
+
+def test_one_event_without_a_time_changes_nothing(imported, tmp_path, monkeypatch):
+    monkeypatch.setattr("importers.kineto_events.FEW", 20)
+    odd = Profile(0).steps(20)
+    odd.span("cpu_op", "aten::add", -BASE_US, 0)
+    _, said, told, rows = imported(*saved(tmp_path, odd, Profile(1).steps(20)))
+    assert "rank 0: 1 events have no time (ts and dur are 0): too few to matter" in said
+    assert (len(rows), all(one.whole for one in told)) == (40, True)
+
+
+def test_a_trace_in_which_nothing_has_a_time_is_refused(imported, tmp_path):
+    status, said, *_ = imported(*saved(tmp_path, untimed(0, 1)))
+    assert (status, "no event in it has a time (ts and dur are 0)" in said) == (2, True)
 
 
 # Communication by other libraries.
@@ -513,7 +578,7 @@ def test_waiting_on_a_stream_is_neither_work_nor_hides_communication(imported, t
 
 @pytest.mark.parametrize("category", ["gpu_user_annotation", "user_annotation"])
 def test_a_collective_without_its_kernel_clears_and_accuses_nobody(tmp_path, capsys, category):
-    """``nccl:all_reduce`` alone, as annotations have it: that no communication is recognised is reported, and no NaN."""
+    """``nccl:all_reduce`` alone, as annotations have it: no communication is recognised, and there is no NaN."""
     ranks = []
     for rank in range(2):
         one = Profile(rank).steps(20, work=60_000 + 20_000 * rank, length=100_000)
