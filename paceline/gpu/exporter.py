@@ -11,6 +11,7 @@ A GPU that pods share by time slicing has each series once for each of them (``v
 GPU's number. Where a newer exporter tells what each pod uses, memory and utilisation are the sum over the pods.
 """
 
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -37,6 +38,8 @@ _EXPORTED, _NODE = "exported_", ("hostname", "Hostname", "node", "instance")
 #: Labels of a pod, and what --use-old-namespace calls them; the exporter's own has this in its name.
 _POD, _EXPORTER = ("pod", "namespace", "container"), "dcgm-exporter"
 _OLD_POD = ("pod_name", "pod_namespace", "container_name")
+#: What no two GPUs have. (``GPU-0`` may be on every node.)
+_UUID = re.compile(r"(?:GPU|MIG)-(?![0-]*$)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 UNATTRIBUTED = "no pod and no hpc_job in the labels"
 #: Columns of two counters that NVML's row adds up, too.
 _SUMS = {
@@ -152,18 +155,46 @@ def device_of_labels(labels: Mapping[str, str]) -> str:
     return label(labels, "UUID") or label(labels, "uuid") or (f"gpu {number}" if number else "")
 
 
+def place_of_labels(labels: Mapping[str, str], nodes: dict[str, str]) -> tuple[str, str]:
+    """The node and the GPU that ``labels`` name, "" where they do not. ``nodes`` keeps the node of each UUID: one GPU
+    may have two exporters, which do not call the node alike.
+
+    >>> uuid, nodes = "GPU-4cd9c5b2-6f2e-4f0a-9a3b-0d6f6f4d2c11", {}
+    >>> [place_of_labels({"UUID": uuid, "Hostname": host}, nodes)[0] for host in ("n1", "dcgm-exporter-x7k2p")]
+    ['n1', 'n1']
+    """
+    node, device = node_of_labels(labels), device_of_labels(labels)
+    if node and has_uuid(device):
+        node = nodes.setdefault(device, node)
+    return node, device
+
+
+def has_uuid(device: str) -> bool:
+    """Whether ``device`` is a name that no two GPUs have."""
+    return _UUID.fullmatch(device) is not None
+
+
+def of_an_exporter(labels: Mapping[str, str]) -> bool:
+    """Whether the node that ``labels`` name is the exporter's own pod."""
+    return _EXPORTER in node_of_labels(labels)
+
+
 def scrapes(text: str, left_out: Counter[str]) -> list[Scrape]:
     """What ``text`` says, a node and time each, by time. What cannot be used is counted in ``left_out``."""
     told: dict[tuple[str, float | None], dict[str, _Told]] = {}
     count = 0
     found = read(text, SOURCES, left_out)
     renamed = any(behind(series.labels) for series in found)
+    nodes: dict[float | None, dict[str, str]] = {}
+    for series in sorted(found, key=lambda one: of_an_exporter(one.labels)):
+        place_of_labels(series.labels, nodes.setdefault(series.time_s, {}))
     for series in found:
         uuid = device_of_labels(series.labels)
         if not uuid:
             left_out["series that name no GPU"] += 1
             continue
-        gpus = told.setdefault((node_of_labels(series.labels), series.time_s), {})
+        node, _ = place_of_labels(series.labels, nodes[series.time_s])
+        gpus = told.setdefault((node, series.time_s), {})
         if uuid not in gpus:
             count += 1
             if count > MOST_GPUS:

@@ -146,6 +146,16 @@ def test_a_mig_instance_is_not_its_gpu(monkeypatch: pytest.MonkeyPatch, caplog: 
     assert "of MIG instances, or without a node, GPU or job (2)" in caplog.text
 
 
+def test_a_gpu_with_two_exporters_is_one_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    uuid = "GPU-4cd9c5b2-6f2e-4f0a-9a3b-0d6f6f4d2c11"
+    rows = [({"UUID": uuid, "Hostname": host}, [60.0], [62.0]) for host in ("n1", "dcgm-exporter-x7k2p")]
+    monkeypatch.setattr("forecaster.prometheus._range", lambda client, metric, *_: rows if metric == DEVICES[0] else [])
+    memory = Memory()
+    backfill("http://127.0.0.1:9", memory, now_s=120.0)
+    assert len(memory.lines()) == 1
+    assert memory.find(f"default/device/n1/{uuid}/{DEVICES[0].field}") is not None
+
+
 def test_what_is_no_prometheus_is_said_so(address: str) -> None:
     """Another HTTP server answers something else."""
     with pytest.raises(PrometheusError, match="no answer of a Prometheus"):
