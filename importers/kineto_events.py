@@ -130,6 +130,12 @@ def read_events(stream: IO[bytes], name: str, notes: Notes) -> Events:
             raise SourceError(f"{name}: no PyTorch profiler trace: no events in it")
         if collected.untimed:
             raise SourceError(f"{name}: no PyTorch profiler trace: no event in it has a time (ts and dur are 0)")
+        if collected.ascend:
+            raise SourceError(
+                f"{name}: Ascend's trace_view.json, whose device's tasks have no categories: it is not read, for the "
+                "host's times alone would say nothing of the device. A table of its ops with rank, step and duration "
+                "is read by: paceline import timeline"
+            )
         if collected.other:
             raise SourceError(
                 f"{name}: no PyTorch profiler trace: {collected.other:,} spans without a category (cat), as "
@@ -176,6 +182,11 @@ class _Collected:
     def other(self) -> int:
         """How many spans had no category, where that is all there was."""
         return 0 if self._device[0] or self._host[0] else self._lanes.unknown
+
+    @property
+    def ascend(self) -> bool:
+        """Whether it is Ascend's, whose device's tasks are not read."""
+        return self._lanes.ascend
 
     def add(self, head: Head) -> None:
         """One piece."""

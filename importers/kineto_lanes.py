@@ -12,6 +12,9 @@ import msgspec
 from .kineto_collectives import BACKEND
 from .kineto_pieces import FAULTS, Event
 
+#: The process that has the device's tasks in a trace_view.json of torch_npu or MindSpore: waits are among them, and
+#: another process has those of collectives once more.
+_ASCEND = "Ascend Hardware"
 _MOST_LANES = 65_536
 _CALL = re.compile(r"(?:cuda|hip|cu)[A-Z]\w{2,80}$")
 #: What waits on a stream, as the profiler writes it beside kernels: no work of the device.
@@ -48,6 +51,11 @@ class Lanes:
         if event.name in ("process_name", "thread_name") and len(self._names) < _MOST_LANES:
             thread = str(event.tid) if event.name == "thread_name" else ""
             self._names[str(event.pid), thread] = str(_decoded(event.args).name)[:200]
+
+    @property
+    def ascend(self) -> bool:
+        """Whether a device of Ascend is in it, whose tasks are left out."""
+        return bool(self.unknown) and _ASCEND in self._names.values()
 
     def categorise(self, event: Event) -> None:
         """Give a span without a category the one that Kineto gives such a span, if it is known."""
