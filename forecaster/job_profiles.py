@@ -4,7 +4,6 @@ Rule of this file: pure; time comes with the events. Everything is bounded: jobs
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -54,6 +53,12 @@ class JobState:
     def see(self, at_s: float) -> None:
         """Something of it was measured at ``at_s``; what comes late changes nothing."""
         self.seen_s = at_s if self.seen_s is None else max(self.seen_s, at_s)
+
+    def measure(self, at_s: float, gpu: str, values: dict[str, float]) -> None:
+        """Keep what was measured of one of its GPUs at ``at_s``."""
+        self.seconds.setdefault(int(at_s), {})[gpu] = values
+        while len(self.seconds) > SECONDS:
+            self.seconds.popitem(last=False)
 
     def activity(self) -> dict[str, list[float | None]]:
         """The mean over the job's GPUs of what was measured, second by second."""
@@ -144,20 +149,20 @@ class JobProfiles:
                 state.total_steps = int(told)
 
     def on_samples(self, event: DeviceSamples) -> None:
-        """Learn from a node's GPUs how busy the jobs on them are."""
-        owners: Mapping[int, str] = {one.device: one.job for one in event.processes if one.job is not None}
+        """Learn from a node's GPUs how busy the jobs on them are. What several jobs share says so of none of them."""
+        owners: dict[int, set[str]] = {}
+        for one in event.processes:
+            if one.job is not None:
+                owners.setdefault(one.device, set()).add(one.job)
         for row, number in enumerate(event.device):
-            job = owners.get(number)
-            if job is None:
-                continue
-            state = self._of(event.cluster, job, None)
             at_s = event.t0_s + event.time_s[row]
-            values = {name: getattr(event, name)[row] for name in ACTIVITY}
-            second = state.seconds.setdefault(int(at_s), {})
-            second[event.uuids[number]] = {name: float(value) for name, value in values.items() if value is not None}
-            state.see(at_s)
-            while len(state.seconds) > SECONDS:
-                state.seconds.popitem(last=False)
+            states = [self._of(event.cluster, job, None) for job in sorted(owners.get(number, ()))]
+            for state in states:
+                state.see(at_s)
+            if len(states) == 1:
+                values = {name: getattr(event, name)[row] for name in ACTIVITY}
+                measured = {name: float(value) for name, value in values.items() if value is not None}
+                states[0].measure(at_s, event.uuids[number], measured)
 
     def find(self, job: str) -> list[JobState]:
         """The jobs of this name, one a cluster."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 import httpx
 
 from paceline.gpu.dcgm import exported
-from paceline.gpu.exporter import device_of_labels, label, node_of_labels
+from paceline.gpu.exporter import label, place_of_labels
 from paceline.http_login import UNREADABLE, authorization, basic, cause, parted
 from paceline.prometheus import MOST_BYTES, Metric, PrometheusError, RefusedQueryError, Row, asked, read
 from paceline.prometheus_server import checked
@@ -51,7 +51,7 @@ def backfill(url: str, memory: Memory, cluster: str = "default", now_s: float | 
         PrometheusError: it does not answer, or not as Prometheus does.
     """
     end_s = math.floor((time.time() if now_s is None else now_s) / NODES_S) * NODES_S
-    kept, left_out = 0, Counter[str]()
+    kept, left_out, nodes = 0, Counter[str](), dict[str, str]()
     url, own = parted(url)
     url = checked(url)
     login = basic(own) or authorization(url, PROMETHEUS_LOGIN, os.environ)
@@ -60,8 +60,10 @@ def backfill(url: str, memory: Memory, cluster: str = "default", now_s: float | 
     with _client(url, headers) as client:
         for metric in (*DEVICES, *JOBS):
             for labels, times_s, values in _range(client, metric, end_s, left_out):
-                subject = _subject(metric, labels, cluster)
-                if subject is not None:
+                subject = _subject(metric, labels, cluster, nodes)
+                if subject is None:
+                    left_out[f"series of {metric.name} of MIG instances, or without a node, GPU or job"] += 1
+                else:
                     kept += memory.put(subject, times_s, values)
     for what, count in left_out.items():
         log.warning("Prometheus: %s (%d)", what, count)
@@ -84,8 +86,8 @@ def _client(url: str, headers: dict[str, str]) -> httpx.Client:
         ) from error
 
 
-def _subject(metric: Metric, labels: Mapping[str, str], cluster: str) -> SeriesSubject | None:
-    """Whose values they are; None where the labels do not say."""
+def _subject(metric: Metric, labels: Mapping[str, str], cluster: str, nodes: dict[str, str]) -> SeriesSubject | None:
+    """Whose values they are; None where the labels do not say. ``nodes`` has the node of each UUID so far."""
     cluster = labels.get("cluster", cluster)
     if metric in JOBS:
         trained = label(labels, "training_job")
@@ -95,9 +97,9 @@ def _subject(metric: Metric, labels: Mapping[str, str], cluster: str) -> SeriesS
             if trained
             else None
         )
-    node = node_of_labels(labels)
-    device = device_of_labels(labels)
-    if not node or not device:
+    node, device = place_of_labels(labels, nodes)
+    # An instance of a GPU under MIG tells of itself alone.
+    if not node or not device or label(labels, "GPU_I_ID"):
         return None
     key = f"{cluster}/device/{node}/{device}/{metric.field}"
     job = label(labels, "hpc_job") or None

@@ -17,10 +17,12 @@ from .notes import Notes
 def comparable(ranks: dict[int, RankTrace], notes: Notes) -> dict[int, RankTrace]:
     """The ranks with what of them may be compared."""
     for number, trace in ranks.items():
-        if trace.lost.kernels or (trace.apart and not trace.lost.lengths):
+        if trace.lost.kernels or (trace.apart and not (trace.lost.lengths or trace.lost.times)):
             notes.remark(_lost(number, trace))
         if trace.lost.lengths:
-            notes.remark(_without_length(number, trace))
+            notes.remark(_without(number, trace, f"{trace.lost.lengths:,} kernels have length 0"))
+        if trace.lost.times:
+            notes.remark(_without(number, trace, f"{trace.lost.times:,} events have no time (ts and dur are 0)"))
         if len(trace.breakdowns) > 1:
             devices = ranges([one.device for one in trace.breakdowns if one.device is not None])
             notes.remark(f"rank {number}: kernels of devices {devices}; --breakdown has each, a step the work of all")
@@ -46,7 +48,12 @@ def comparable(ranks: dict[int, RankTrace], notes: Notes) -> dict[int, RankTrace
 def _communicates(traces: Iterable[RankTrace]) -> bool:
     """Whether any collective is recognised, or nothing can be said of it because kernels are lost."""
     return any(
-        trace.collectives or trace.apart or trace.lost.kernels or trace.lost.lengths or one.exposed_communication_s
+        trace.collectives
+        or trace.apart
+        or trace.lost.kernels
+        or trace.lost.lengths
+        or trace.lost.times
+        or one.exposed_communication_s
         for trace in traces
         for one in trace.breakdowns
     )
@@ -65,7 +72,9 @@ def _lost(number: int, trace: RankTrace) -> str:
     return f"{counts}{steps}; {left} compared with no other rank"
 
 
-def _without_length(number: int, trace: RankTrace) -> str:
+def _without(number: int, trace: RankTrace, what: str) -> str:
+    if not trace.apart and trace.rows:
+        return f"rank {number}: {what}: too few to matter"
     steps = f" (steps {ranges(sorted(trace.apart))})" if trace.apart else ""
     left = "these steps are" if trace.rows else "it is"
-    return f"rank {number}: {trace.lost.lengths:,} kernels have length 0{steps}; {left} compared with no other rank"
+    return f"rank {number}: {what}{steps}; {left} compared with no other rank"

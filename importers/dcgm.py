@@ -18,6 +18,8 @@ from paceline.utf8 import as_utf8
 
 from .notes import Notes, SourceError
 
+#: Two exporters of one GPU tell of it at times no further apart than this, in seconds; a card that moved does not.
+_TOGETHER_S = 600.0
 #: Scrapes held at a time: a week of one node, every six seconds.
 MOST_SCRAPES = 100_000
 _CLUSTER, _NODE = "imported", "imported"
@@ -68,7 +70,7 @@ class DcgmTexts:
         xids: dict[str, exporter.LastXids] = {}
         numbers: Counter[str] = Counter()
         not_exported: set[str] | None = None
-        for (node, at_s), scrape in sorted(self._scrapes.items(), key=lambda item: (item[0][1], item[0][0])):
+        for (node, at_s), scrape in self._by_time():
             producer: dict[str, Any] = {"cluster": _CLUSTER, "producer": f"import-dcgm-{node}", "node": node}
             if node not in xids:
                 xids[node] = exporter.LastXids()
@@ -84,6 +86,36 @@ class DcgmTexts:
         if not_exported:
             self.notes.remark(f"not measured: {', '.join(sorted(not_exported))}; rules on them are not fed")
 
+    def _by_time(self) -> list[tuple[tuple[str, float], exporter.Scrape]]:
+        """The looks by time, each node under one name; of two at a time the one that attributes more of its GPUs."""
+        names = self._names()
+        looks: dict[tuple[str, float], exporter.Scrape] = {}
+        for (node, at_s), scrape in sorted(self._scrapes.items(), key=lambda item: (item[0][1], item[0][0])):
+            key = (names.get(node, node), at_s)
+            other = looks.get(key)
+            if other is not None:
+                self.notes.drop("GPUs of a node at a time that another text has already", len(scrape.gpus))
+            if other is None or _attributed(other) < _attributed(scrape):
+                looks[key] = scrape
+        return list(looks.items())
+
+    def _names(self) -> dict[str, str]:
+        """Other names of nodes -> the one that counts: two exporters of one GPU do not call its node alike."""
+        spans: dict[str, dict[str, list[float]]] = {}
+        for (node, at_s), scrape in self._scrapes.items():
+            for uuid in filter(exporter.has_uuid, exporter.uuids(scrape)):
+                span = spans.setdefault(uuid, {}).setdefault(node, [at_s, at_s])
+                span[:] = min(span[0], at_s), max(span[1], at_s)
+        names: dict[str, str] = {}
+        for told in spans.values():
+            first, *others = sorted(told, key=lambda node: (exporter.of_an_exporter({"node": node}), node))
+            begin_s, end_s = told[first]
+            for node in others:
+                if told[node][0] - end_s <= _TOGETHER_S and begin_s - told[node][1] <= _TOGETHER_S:
+                    names[node] = names.get(first, first)
+                    self.notes.remark(f"nodes {names[node]} and {node} report the same GPUs: taken for {names[node]}")
+        return names
+
     def _remark_old_xids(self, scrape: exporter.Scrape) -> None:
         for gpu in scrape.gpus:
             if gpu.row["xid"]:
@@ -91,6 +123,10 @@ class DcgmTexts:
                     f"{gpu.uuid} on {scrape.node or _NODE} had an XID {gpu.row['xid']} before the first text: "
                     "no time is given, so it is not used"
                 )
+
+
+def _attributed(scrape: exporter.Scrape) -> int:
+    return sum(gpu.owners is not None for gpu in scrape.gpus)
 
 
 def _inventory(scrape: exporter.Scrape, at_s: float) -> dict[str, Any]:

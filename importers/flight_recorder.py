@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
 from paceline.events import CollectiveTimings, OpenCollective
-from paceline.flight_recorder import Entry, Facts, between_two, entries, facts, load
+from paceline.flight_recorder import Entry, Facts, between_two, entries, facts, load, uncounted
 from paceline.timed_event import TimedEvent
 from paceline.topics import COLLECTIVE_V1
 
@@ -118,6 +118,11 @@ class Recorders:
         said = facts(dump)
         self._learn(said, rank)
         self.notes.drop("operations between two ranks", between_two(dump))
+        if uncounted(dump):
+            self.notes.remark(
+                f"rank {rank}: TorchComms numbers the collectives of all groups together, and this dump does not begin "
+                "with the first or leaves some out: not compared; a larger max_entries keeps more"
+            )
         waits: dict[str, list[Entry]] = defaultdict(list)
         done: dict[str, int] = {}
         own = self._ranks[rank] = _Rank()

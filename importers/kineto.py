@@ -8,6 +8,7 @@ way and nothing else ran.
 from typing import IO, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from paceline.events import RankBreakdown
 
@@ -102,12 +103,15 @@ def _on_host(
     if lost.kernels:
         return [], [], [], [], [_breakdown(rank, events, 0, lost.kernels)], lost
     base_s = events.base_s
-    spans = [(step.number, Span(base_s + step.start / 1e6, base_s + step.end / 1e6)) for step in steps]
+    whole = [step for place, step in enumerate(steps) if place not in lost.steps]
+    spans = [(step.number, Span(base_s + step.start / 1e6, base_s + step.end / 1e6)) for step in whole]
     starts, ends = (base_s + work.start / 1e6).tolist(), (base_s + work.end / 1e6).tolist()
     busy = [(Span(start, end), phase) for start, end, phase in zip(starts, ends, work.phase, strict=True)]
-    collectives = sorted(_collectives(events))
+    # Without some of them the collectives of a rank are not those of its peers with the same number.
+    collectives = [] if lost.steps else sorted(_collectives(events))
     rows, numbers, stood = rows_of(spans, sorted(busy), collectives, notes)
-    return rows, collectives, numbers, stood, [_breakdown(rank, events, len(steps))], lost
+    told_of = _breakdown(rank, events, len(whole))
+    return rows, collectives, numbers, stood, [replace(told_of, whole=not lost.steps)], lost
 
 
 def _collectives(events: Events) -> list[Collective]:

@@ -21,6 +21,8 @@ from .notes import Notes, SourceError
 from .op_rows import Floats, Ints
 
 _MOST_WORD = 128
+#: One event in so many that is lost is counted, and changes no comparison.
+FEW = 1000
 #: Categories, in small letters, as of today and as before 2022.
 KERNEL, COPY = 0, 1
 #: Calls of the device's runtime.
@@ -89,6 +91,8 @@ class HostEvents(NamedTuple):
 class Events(NamedTuple):
     """One trace. ``device_told`` and ``host_told`` have what single events say of their collective, by their place in
     the table; ``links`` are the starts of Kineto's links from a forward's operators to their functions in the backward.
+    ``untimed`` events have lost their time; from ``untimed_from`` on calls or operators are missing for it (infinity:
+    none are).
     """
 
     names: list[str]
@@ -98,6 +102,8 @@ class Events(NamedTuple):
     device_told: dict[int, CollectiveArgs]
     host_told: dict[int, CollectiveArgs]
     links: Floats
+    untimed: int
+    untimed_from: float
     base_s: float
     about: Distributed | None
     host_name: str
@@ -118,10 +124,18 @@ def read_events(stream: IO[bytes], name: str, notes: Notes) -> Events:
     """
     collected = _Collected()
     try:
-        for head in pieces(stream):
+        for head in pieces(stream, notes):
             collected.add(head)
         if not collected.seen:
             raise SourceError(f"{name}: no PyTorch profiler trace: no events in it")
+        if collected.untimed:
+            raise SourceError(f"{name}: no PyTorch profiler trace: no event in it has a time (ts and dur are 0)")
+        if collected.ascend:
+            raise SourceError(
+                f"{name}: Ascend's trace_view.json, whose device's tasks have no categories: it is not read, for the "
+                "host's times alone would say nothing of the device. A table of its ops with rank, step and duration "
+                "is read by: paceline import timeline"
+            )
         if collected.other:
             raise SourceError(
                 f"{name}: no PyTorch profiler trace: {collected.other:,} spans without a category (cat), as "
@@ -155,12 +169,24 @@ class _Collected:
         self._host_told: dict[int, CollectiveArgs] = {}
         self._links = array("d")
         self._lanes = Lanes()
-        self._negative = self._odd = 0
+        self._negative = self._odd = self._untimed = 0
+        #: Numbers of calls and of operators that have lost their time.
+        self._untimed_calls, self._untimed_operators = array("q"), array("q")
+
+    @property
+    def untimed(self) -> int:
+        """How many events have lost their time, where that is all there was."""
+        return 0 if self._device[0] or self._host[0] else self._untimed
 
     @property
     def other(self) -> int:
         """How many spans had no category, where that is all there was."""
         return 0 if self._device[0] or self._host[0] else self._lanes.unknown
+
+    @property
+    def ascend(self) -> bool:
+        """Whether it is Ascend's, whose device's tasks are not read."""
+        return self._lanes.ascend
 
     def add(self, head: Head) -> None:
         """One piece."""
@@ -169,13 +195,15 @@ class _Collected:
         self.base_ns = head.baseTimeNanoseconds or self.base_ns
         self.host_name = head.host_name or self.host_name
         events = head.traceEvents
-        device, launches, host = [], [], []
+        device, launches, host, untimed = [], [], [], []
         for event in events:
             if event is ODD:
                 self._odd += 1
             elif event.ph == "X":
                 wanted = self._table_of(event)
-                if wanted is _HOST:
+                if wanted is not None and event.ts == event.dur == 0.0:
+                    untimed.append((event, wanted))
+                elif wanted is _HOST:
                     host.append(event)
                 elif wanted is _DEVICE:
                     device.append(event)
@@ -185,6 +213,7 @@ class _Collected:
                 self._links.append(event.ts)
             elif event.ph == "M":
                 self._lanes.add(event)
+        self._add_untimed(untimed)
         self._add_device(device)
         self._add_host(host)
         links = _linked(launches)
@@ -206,6 +235,15 @@ class _Collected:
         self._negative += event.dur < 0
         return None if event.dur < 0 else wanted
 
+    def _add_untimed(self, events: list[tuple[Event, object]]) -> None:
+        self._untimed += len(events)
+        links = _linked([event for event, _ in events])
+        for link, (_, table) in zip(links, events, strict=True):
+            if table is _LAUNCHES:
+                self._untimed_calls.append(_number(link.correlation))
+            elif table is _HOST:
+                self._untimed_operators.append(_external(link))
+
     def _add_device(self, events: list[Event]) -> None:
         first = len(self._device[0])
         for place, event in enumerate(events, first):
@@ -219,7 +257,7 @@ class _Collected:
             [self._names.setdefault(event.name, len(self._names)) for event in events],
             [_DEVICE[event.cat.lower()] for event in events],
             [_number(link.correlation) for link in links],
-            [_number(link.older if link.external is None else link.external) for link in links],
+            [_external(link) for link in links],
             [_whole(link.device) for link in links],
         )
         self._pids.extend(self._process(event.pid) for event in events)
@@ -237,7 +275,7 @@ class _Collected:
             [self._names.setdefault(event.name, len(self._names)) for event in events],
             [self._thread(event.tid) for event in events],
             [_HOST[event.cat.lower()] for event in events],
-            [_number(link.older if link.external is None else link.external) for link in links],
+            [_external(link) for link in links],
         )
 
     @staticmethod
@@ -279,6 +317,10 @@ class _Collected:
         calls = [np.asarray(column) for column in self._launches]
         order = _order(calls[0], calls[0], base_s, notes)
         launches = LaunchEvents(*(column[order] for column in calls))
+        untimed_from = min(
+            _missing_from(np.asarray(self._untimed_calls), launches.correlation, launches.start),
+            _missing_from(np.asarray(self._untimed_operators), host[-1], host[0]),
+        )
         return Events(
             list(self._names),
             DeviceEvents(*device),
@@ -287,6 +329,8 @@ class _Collected:
             device_told,
             host_told,
             links,
+            self._untimed,
+            untimed_from,
             base_s,
             self.about,
             self.host_name[:_MOST_WORD],
@@ -299,6 +343,15 @@ def _order(start: Floats, end: Floats, base_s: float, notes: Notes) -> Ints:
     notes.drop("operators at an impossible time", int((~possible).sum()))
     order = np.lexsort((-end, start))
     return order[possible[order]]
+
+
+def _missing_from(lost: Ints, numbers: Ints, start: Floats) -> float:
+    """From when on those with the numbers ``lost`` are missing, by the others, which are numbered as they begin: never
+    where there are few, always where a number is not known."""
+    if lost.size * FEW <= numbers.size:
+        return np.inf
+    before = start[(numbers >= 0) & (numbers < lost.min())]
+    return float(before.max(initial=-np.inf))
 
 
 def _moved(told: dict[int, CollectiveArgs], order: Ints, size: int) -> dict[int, CollectiveArgs]:
@@ -318,6 +371,10 @@ def _wanted(category: str) -> object:
 
 def _number(value: int | None) -> int:
     return -1 if value is None or value < 0 else value
+
+
+def _external(link: _Links) -> int:
+    return _number(link.older if link.external is None else link.external)
 
 
 def _tells(name: str) -> bool:

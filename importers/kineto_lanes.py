@@ -12,8 +12,13 @@ import msgspec
 from .kineto_collectives import BACKEND
 from .kineto_pieces import FAULTS, Event
 
+#: The process that has the device's tasks in a trace_view.json of torch_npu or MindSpore: waits are among them, and
+#: another process has those of collectives once more.
+_ASCEND = "Ascend Hardware"
 _MOST_LANES = 65_536
 _CALL = re.compile(r"(?:cuda|hip|cu)[A-Z]\w{2,80}$")
+#: What waits on a stream, as the profiler writes it beside kernels: no work of the device.
+_SYNC = re.compile(r"(?:Stream|Event|Device|Context) Sync$|Stream Wait Event$")
 _COPY = re.compile(r"Mem(?:cpy|set)\b", re.IGNORECASE)
 _OPERATOR = re.compile(rf"(?:aten|c10d|autograd|torch|torch_\w{{1,40}}|prims|record_param_comms|{BACKEND})(?:::|:|$)")
 _STEP = re.compile(r"ProfilerStep#\d{1,18}$")
@@ -47,6 +52,11 @@ class Lanes:
             thread = str(event.tid) if event.name == "thread_name" else ""
             self._names[str(event.pid), thread] = str(_decoded(event.args).name)[:200]
 
+    @property
+    def ascend(self) -> bool:
+        """Whether a device of Ascend is in it, whose tasks are left out."""
+        return bool(self.unknown) and _ASCEND in self._names.values()
+
     def categorise(self, event: Event) -> None:
         """Give a span without a category the one that Kineto gives such a span, if it is known."""
         found = self._by_itself(event) or self._by_lane(event) or ("cpu_op" if _OPERATOR.match(event.name) else "")
@@ -60,6 +70,8 @@ class Lanes:
             return "user_annotation"
         if _CALL.match(event.name):
             return "cuda_runtime"
+        if _SYNC.match(event.name):
+            return "cuda_sync"
         args = _decoded(event.args)
         if args.stream is not None and args.correlation is not None:
             return "gpu_memcpy" if _COPY.match(event.name) else "kernel"

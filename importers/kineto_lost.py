@@ -1,4 +1,4 @@
-"""Which kernels a profiler lost, whole or their length, and the steps that are not whole without them.
+"""Which kernels a profiler lost, whole, their length or their time, and the steps that are not whole without them.
 
 Rule of this file: pure. A launch and its kernel have one correlation number. Launches that are captured into a graph,
 and host functions, have no kernel; a call inside of another that has one is that one's. A graph may be empty, and is
@@ -9,13 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .kineto_events import BEGIN_CAPTURE, END_CAPTURE, GRAPH_CALL, KERNEL, KERNEL_CALL, Events
+from .kineto_events import BEGIN_CAPTURE, END_CAPTURE, FEW, GRAPH_CALL, KERNEL, KERNEL_CALL, Events
 from .kineto_host import Step, Work
 from .op_rows import Ints
-
-#: One launch in so many without a kernel is counted, and changes no comparison.
-_FEW = 1000
-
 
 #: In a trace of whole microseconds a kernel of length 0 may have been rounded, but where all others of its name last so
 #: many of them.
@@ -23,25 +19,26 @@ _LASTS_US = 2.0
 
 
 class Lost(NamedTuple):
-    """How many launches there are, how many have no kernel, how many kernels have lost their length, and the places of
-    the steps that are not to be compared: those without all of their kernels, and those right after them, whose idle
-    time is not known."""
+    """How many launches there are, how many have no kernel, how many kernels have lost their length, how many events
+    their time, and the places of the steps that are not to be compared: those without all of their kernels, and those
+    right after them, whose idle time is not known."""
 
     launches: int
     kernels: int
     lengths: int
+    times: int
     steps: set[int]
 
 
 def lost_kernels(events: Events, steps: list[Step], work: Work, of_step: Ints) -> Lost:
     """What was lost; ``of_step`` has for each event of the device the place of its step, -1 for none."""
     launched, lost = _launches(events)
-    few = lost.size * _FEW <= launched.size
+    few = lost.size * FEW <= launched.size
     places = _places(events.launches.start[lost[: 0 if few else lost.size]], steps)
     # A graph stands for many kernels: one is not few.
     graphs, lost_graphs = _graphs(events, steps)
     empty = _without_length(events)
-    shown = empty.size * _FEW > int((events.device.kind == KERNEL).sum())
+    shown = empty.size * FEW > int((events.device.kind == KERNEL).sum())
     # A step in which the host worked and nothing ran, in a trace with kernels, has lost the calls, too.
     with_kernels = set(of_step[events.device.kind == KERNEL].tolist())
     broken = {*places.tolist(), *np.flatnonzero(lost_graphs).tolist()}
@@ -49,9 +46,11 @@ def lost_kernels(events: Events, steps: list[Step], work: Work, of_step: Ints) -
         broken |= _busy(steps, work, with_kernels)
     if shown:
         broken |= set(of_step[empty].tolist())
+    broken |= {place for place, step in enumerate(steps) if step.end > events.untimed_from}
     broken -= {-1}
     after = {place + 1 for place in broken if place + 1 < len(steps)}
-    return Lost(launched.size + graphs, lost.size + int(lost_graphs.sum()), empty.size if shown else 0, broken | after)
+    kernels = lost.size + int(lost_graphs.sum())
+    return Lost(launched.size + graphs, kernels, empty.size if shown else 0, events.untimed, broken | after)
 
 
 def _graphs(events: Events, steps: list[Step]) -> tuple[int, Ints]:

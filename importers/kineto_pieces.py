@@ -3,8 +3,12 @@
 Rule of this file: JSON, and no meaning. A trace is an object whose ``traceEvents`` is a long array, or that array: it
 is read a few megabytes at a time. A piece ends where one event ends and the next begins; that a place is one is known
 when everything before it decodes, for cut anywhere else an event is no JSON.
+
+Strings may hold what JSON does not allow, as profilers write names of frames and files: control characters, bytes that
+are not UTF-8, halves of surrogate pairs, single backslashes. Each is read as another character of the same length.
 """
 
+import codecs
 import re
 from collections.abc import Callable, Iterator
 from typing import IO, Any, TypeVar
@@ -13,6 +17,8 @@ import msgspec
 from msgspec import structs
 
 from paceline.events import Rank, Whole
+
+from .notes import Notes
 
 #: Bytes of one piece, and how far before its end the border of two events is looked for, so often.
 _PIECE, _TAIL, _TRIES = 1 << 23, 1 << 16, 6
@@ -32,6 +38,12 @@ _OTHERS = (
 _MOST_HEAD = 1 << 25
 _BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BORDER = re.compile(rb"\}(\s*,)\s*\{")
+#: An escape of JSON, or what is none: a backslash alone, half of a pair of surrogates.
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    rb'|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\)'
+)
+_SPACES = bytes(max(byte, 32) for byte in range(256))
 _BYTE = re.compile(r"\(byte (\d+)\)$")
 #: What decoding bytes from outside may raise.
 FAULTS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -105,11 +117,33 @@ def _sound(told: dict[str, Any], field: structs.FieldInfo) -> Any:
         return field.default
 
 
+def _question(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "?" * (error.end - error.start), error.end
+
+
+codecs.register_error("paceline.question", _question)
+
+
+def cleaned(data: bytes) -> bytes:
+    r"""``data`` with what JSON does not allow in strings replaced, as many bytes as before; white space is spaces.
+
+    >>> cleaned(rb'"C:\dev\x\n \ud800 \ud83d\ude00"') == rb'"C:/dev/x\n \ufffd \ud83d\ude00"'
+    True
+    >>> cleaned(b'"a\x01b' + bytes([0xFF]) + b'c"')
+    b'"a b?c"'
+    """
+    data = data.translate(_SPACES).decode("utf-8", "paceline.question").encode()
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else b"/" if found[2] else found[0], data)
+
+
 class _Reader:
     """What is read and not yet used of a file, and where in the file that is."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: IO[bytes], notes: Notes) -> None:
         self.rest = b""
+        self._notes = notes
         self._stream = stream
         self._at, self._line = 0, 1
 
@@ -126,21 +160,30 @@ class _Reader:
         self.rest = self.rest[count:]
 
     def decoded(self, decode: Callable[[bytes], _Decoded], before: bytes = b"", after: bytes = b"") -> _Decoded:
-        """What is not yet used, decoded; an error tells the place in the file."""
+        """What is not yet used, decoded; where its strings are not JSON's, cleaned. An error tells the place in the
+        file."""
         try:
             return decode(before + self.rest + after)
+        except msgspec.ValidationError:
+            raise
+        except FAULTS:
+            pass
+        try:
+            made = decode(before + cleaned(self.rest) + after)
         except msgspec.ValidationError:
             raise
         except FAULTS as error:
             # A list of events is decoded with the bracket that begins it.
             raise self._placed(error, len(before) + (decode is _piece)) from error
+        self._notes.remark(
+            "characters that JSON does not allow in the traces' strings were read as a space, ? or / in their place"
+        )
+        return made
 
     def _placed(self, error: Exception, before: int) -> msgspec.DecodeError:
         text = str(error)
         if (told := _BYTE.search(text)) is not None:
             where, why = int(told[1]) - before, text[: told.start()].strip()
-        elif isinstance(error, UnicodeDecodeError):
-            where, why = _not_utf8(self.rest), "a byte that is not UTF-8"
         elif "truncated" in text:
             where, why = len(self.rest), "it breaks off"
         else:
@@ -152,22 +195,14 @@ class _Reader:
         return msgspec.DecodeError(f"{why} (byte {self._at + where:,}, line {line:,})")
 
 
-def _not_utf8(data: bytes) -> int:
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        return error.start
-    return len(data)
-
-
-def pieces(stream: IO[bytes]) -> Iterator[Head]:
+def pieces(stream: IO[bytes], notes: Notes) -> Iterator[Head]:
     """The trace in pieces, each with the events that it has and, of the first and the last, what stands around them. It
     may be a bare list of events.
 
     Raises:
         msgspec.DecodeError: it is no such trace; or another of ``FAULTS``.
     """
-    reader = _Reader(stream)
+    reader = _Reader(stream, notes)
     reader.more(_PIECE)
     _begin(reader)
     if bare := reader.rest.startswith(b"["):
@@ -249,7 +284,7 @@ def _one_by_one(raw: list[msgspec.Raw]) -> list[Event]:
     for one in raw:
         try:
             out.append(_event.decode(one))
-        except FAULTS:
+        except (msgspec.ValidationError, RecursionError):
             out.append(ODD)
     return out
 

@@ -139,6 +139,7 @@ def joined(windows: list[Named]) -> RankTrace:
             sum(t.lost.launches for t in traces),
             sum(t.lost.kernels for t in traces),
             sum(t.lost.lengths for t in traces),
+            sum(t.lost.times for t in traces),
             set(),
         ),
         span=Span(first.span.start, max(trace.span.end for trace in traces)),

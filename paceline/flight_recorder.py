@@ -3,16 +3,23 @@
 Rule of this file: pure. A dump holds dicts, lists, tuples, text, numbers and None alone, so the unpickler refuses every
 class; size, entries, frames and members are bounded. A field of a wrong type counts as missing; nothing is assumed of
 a state, for gloo calls every entry ``scheduled``: done is ``retired`` or ``completed``.
+
+TorchComms writes the same format with other contents: a group's second name is its backend, sends and receives are not
+marked, and one counter numbers the collectives of all groups. They are counted by group here, which needs a buffer that
+begins with the first.
 """
 
 import io
 import pickle
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from typing import IO, Any, ClassVar, NamedTuple, NoReturn
 
 import msgspec
+
+from paceline.visible import visible
 
 MOST_BYTES = 512 << 20
 _MOST_ENTRIES = 200_000
@@ -32,6 +39,8 @@ _DAMAGED = (
     RecursionError,
     struct.error,
 )
+#: Operations between two ranks; TorchComms does not say that they are.
+_BETWEEN_TWO = ("send", "recv", "batch_op_issue")
 _RANK = re.compile(r"(\d{1,7})(?:\.(?:json|pkl|pickle|bin|txt))?$")
 
 
@@ -151,8 +160,10 @@ def checked(data: Any) -> dict[Any, Any]:
     """``data``, if it is a dump.
 
     Raises:
-        RecorderError: it is none.
+        RecorderError: it is none, or whoever wrote the file says why there is none.
     """
+    if isinstance(data, dict) and data.get("ok") is False and isinstance(data.get("reason"), str):
+        raise RecorderError(f"no dump: {visible(data['reason'])[:200]}")
     if (
         not isinstance(data, dict)
         or not isinstance(data.get("version"), str)
@@ -163,11 +174,15 @@ def checked(data: Any) -> dict[Any, Any]:
 
 
 def entries(dump: dict[Any, Any]) -> Iterator[Entry]:
-    """The collectives of a dump, in the order of its buffer; operations between two ranks are left out."""
+    """The collectives of a dump, in the order of its buffer; operations between two ranks are left out, and all of a
+    dump that is ``uncounted``."""
+    numbers = _numbers(dump)
     for order, entry in _listed(dump):
         made = _entry(entry, order)
-        if made is not None:
+        if made is not None and numbers is None:
             yield made
+        elif made is not None and numbers is not None and order in numbers:
+            yield made._replace(seq=numbers[order], label=made.group)
 
 
 def facts(dump: dict[Any, Any]) -> Facts:
@@ -184,7 +199,13 @@ def facts(dump: dict[Any, Any]) -> Facts:
 
 def between_two(dump: dict[Any, Any]) -> int:
     """How many of its entries are operations between two ranks."""
-    return sum(entry.get("is_p2p") is True for _, entry in _listed(dump))
+    return sum(_between_two(entry) for _, entry in _listed(dump))
+
+
+def uncounted(dump: dict[Any, Any]) -> bool:
+    """Whether the numbers of its collectives cannot be known: one counter has those of all groups, and the buffer has
+    lost its first entries or leaves some out."""
+    return _numbers(dump) == {}
 
 
 def _listed(dump: dict[Any, Any]) -> Iterator[tuple[int, dict[Any, Any]]]:
@@ -192,6 +213,44 @@ def _listed(dump: dict[Any, Any]) -> Iterator[tuple[int, dict[Any, Any]]]:
     for order, entry in enumerate(listed[-_MOST_ENTRIES:] if isinstance(listed, list) else ()):
         if isinstance(entry, dict):
             yield order, entry
+
+
+def _between_two(entry: dict[Any, Any]) -> bool:
+    name = entry.get("profiling_name")
+    operation = name[:200].rpartition(":")[2] if isinstance(name, str) else ""
+    return entry.get("is_p2p") is True or operation.partition(" ")[0] in _BETWEEN_TWO
+
+
+def _numbers(dump: dict[Any, Any]) -> dict[int, int] | None:
+    """The number of each collective in its group, by position, where one counter numbers those of all groups; none
+    where that cannot be known. None where they have numbers of their own."""
+    told = [(order, entry, _whole(entry.get("collective_seq_id"))) for order, entry in _listed(dump)]
+    if not told or not all(_of_torchcomms(entry) for _, entry, _ in told):
+        return None
+    numbers = [-1 if number is None else number for _, _, number in told]
+    groups = {_text(entry["process_group"][0], 200) for _, entry, _ in told} | set(_members(dump.get("pg_config")))
+    if len(groups) == 1 and not any(_between_two(entry) for _, entry, _ in told):
+        return {order: number for (order, _, _), number in zip(told, numbers, strict=True)}
+    first = numbers[0]
+    if first not in (0, 1) or numbers != list(range(first, first + len(numbers))):
+        return {}
+    counts: Counter[str] = Counter()
+    made = {}
+    for order, entry, _ in told:
+        if not _between_two(entry):
+            group = _text(entry["process_group"][0], 200)
+            made[order] = first + counts[group]
+            counts[group] += 1
+    return made
+
+
+def _of_torchcomms(entry: dict[Any, Any]) -> bool:
+    """Whether its group's second name is the backend that its operation's name begins with."""
+    name, group = entry.get("profiling_name"), entry.get("process_group")
+    if not isinstance(name, str) or not isinstance(group, list | tuple) or len(group) != 2:
+        return False
+    backend, colon, _ = name.partition(":")
+    return bool(colon) and backend == group[1]
 
 
 def _members(config: Any) -> dict[str, tuple[int, ...]]:
@@ -211,7 +270,9 @@ def _enqueued(status: Any) -> dict[str, int]:
         return {}
     made = {}
     for name, group in list(status.items())[:100_000]:
-        last = _whole(group.get("last_enqueued_collective")) if isinstance(group, dict) else None
+        last = group.get("last_enqueued_collective") if isinstance(group, dict) else None
+        # In JSON these numbers are text.
+        last = int(last) if isinstance(last, str) and re.fullmatch(r"[0-9]{1,18}", last) else _whole(last)
         if last is not None:
             made[_text(name, 200)] = last
     return made
@@ -220,7 +281,7 @@ def _enqueued(status: Any) -> dict[str, int]:
 def _entry(entry: dict[Any, Any], order: int) -> Entry | None:
     name, group = entry.get("profiling_name"), entry.get("process_group")
     seq = _whole(entry.get("collective_seq_id"))
-    if not isinstance(name, str) or seq is None or entry.get("is_p2p") is True:
+    if not isinstance(name, str) or seq is None or _between_two(entry):
         return None
     names = (
         [_text(one, 200) for one in group[:2]]

@@ -145,12 +145,14 @@ class Call(Said, frozen=True, kw_only=True):
 
 
 class Dump(Said, frozen=True, kw_only=True):
-    """A rank's flight recorder, without its entries: groups with members, and the last number enqueued by group."""
+    """A rank's flight recorder, without its entries: groups with members, and the last number enqueued by group.
+    ``counted``: the numbers of its entries can be known; where they cannot, it has no calls here."""
 
     version: str
     backend: str
     members: dict[str, tuple[int, ...]]
     enqueued: dict[str, int]
+    counted: bool = True
 
 
 class Stack(Said, frozen=True, kw_only=True):

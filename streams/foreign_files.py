@@ -38,6 +38,8 @@ _REPORTS = {
 #: What only the logs of jobs that fail have.
 _FAILED = ("Traceback (most recent call last)", "ProcessGroupNCCL", "torch.distributed.elastic", "NVRM: Xid")
 _PROMETHEUS = re.compile(r"# (?:HELP|TYPE) [A-Za-z_:]|[A-Za-z_:][A-Za-z0-9_:]*\{[^{}]*\} [-+0-9N]")
+#: A dcgm-exporter's metrics as 1.x called them.
+_OLD_DCGM = re.compile(rb'^dcgm_[a-z_]{2,60}\{[^{}\n]{0,400}uuid="', re.MULTILINE)
 _A_RECORDING = "a recording has a message a line, as `paceline run --record` and `paceline record` write them"
 
 
@@ -72,7 +74,7 @@ def _by_bytes(head: bytes) -> str | None:
         return kind
     if b"NCCL INFO " in head:
         return "NCCL's log; it is read by: paceline import nccl-log {path} -o run.jsonl.zst"
-    if b"DCGM_FI_" in head:
+    if b"DCGM_FI_" in head or _OLD_DCGM.search(head):
         return "what a dcgm-exporter serves; it is read by: paceline import dcgm {path} -o run.jsonl.zst"
     return None
 

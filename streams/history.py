@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from paceline.events import DeviceWindow, JobProfile
 from paceline.gpu.dcgm import exported
-from paceline.gpu.exporter import behind, device_of_labels, label, node_of_labels, owner_of_labels
+from paceline.gpu.exporter import behind, label, owner_of_labels, place_of_labels
 from paceline.gpu.limits import possible
 from paceline.prometheus import MINUTE_S, Metric, Row
 from paceline.schema import unit_of
@@ -29,14 +29,15 @@ class Stretch:
         self.cluster = cluster
         #: Minute, cluster, node, GPU -> its columns, and its job.
         self._minutes: dict[tuple[int, str, str, str], dict[str, float]] = {}
-        #: The same -> its job where pods are not renamed, and where they are (any series of the stretch tells).
-        self._jobs: dict[tuple[int, str, str, str], tuple[str, str]] = {}
+        #: The same -> its jobs where pods are not renamed, and where they are (any series of the stretch tells).
+        self._jobs: dict[tuple[int, str, str, str], set[tuple[str, str]]] = {}
+        self._nodes: dict[str, str] = {}
         self._renamed = False
 
     def take(self, metric: Metric, row: Row) -> int:
         """Take in a series; how many values of it count. What does not say of which GPU it is is left out."""
         labels, times_s, values = row
-        node, device = node_of_labels(labels), device_of_labels(labels)
+        node, device = place_of_labels(labels, self._nodes)
         # An instance of a GPU under MIG tells of itself alone.
         if not node or not device or label(labels, "GPU_I_ID"):
             return 0
@@ -48,7 +49,7 @@ class Stretch:
             place = (int(at_s // MINUTE_S), labels.get("cluster", self.cluster), node, device)
             self._minutes.setdefault(place, {}).setdefault(metric.field, value)
             if jobs[0]:
-                self._jobs[place] = jobs
+                self._jobs.setdefault(place, set()).add(jobs)
             count += 1
         return count
 
@@ -61,8 +62,9 @@ class Stretch:
             if free is not None and "fb_used_bytes" in values:
                 values["fb_total_bytes"] = values["fb_used_bytes"] + free
             window = {"cluster": cluster, "start_s": minute * MINUTE_S, "length_s": MINUTE_S, "node": node}
-            named = self._jobs.get(place, ("", ""))[self._renamed]
-            job = {"job": named} if named else {}
+            # What several share is no one's.
+            named = {jobs[self._renamed] for jobs in self._jobs.get(place, ())} - {""}
+            job = {"job": next(iter(named))} if len(named) == 1 else {}
             yield DeviceWindow(device=device, samples=1, mean=values, max=values, **window, **job)  # type: ignore[arg-type]
 
 

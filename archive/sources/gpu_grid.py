@@ -2,7 +2,7 @@
 
 Rule of this file: pure. It expects series with a node's and a GPU's label, a value a step at most, at the steps that
 were asked for, in the metric's unit; what is otherwise is left out and counted. Several series of one GPU (pods that
-share it, a scrape told twice) are one: the mean of their means, the highest of their maxima.
+share it, two exporters) are one: the mean of their means, the highest of their maxima.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.gpu.exporter import behind as renamed
-from paceline.gpu.exporter import device_of_labels, label, node_of_labels, owner_of_labels
+from paceline.gpu.exporter import label, of_an_exporter, owner_of_labels, place_of_labels
 from paceline.gpu.limits import possible
 from paceline.prometheus import Metric, Row
 
@@ -39,6 +39,7 @@ class Grid:
         self.begin_s, self.steps, self._cluster, self._names = begin_s, steps, cluster, names
         self.left_out: Counter[str] = Counter()
         self.gpus: dict[Gpu, int] = {}
+        self._nodes: dict[str, str] = {}
         self.owners: dict[tuple[int, int], set[str]] = {}
         #: By column, GPUs x steps; NaN where nothing was measured.
         self.means: dict[str, Cells] = {}
@@ -49,7 +50,7 @@ class Grid:
         rows = list(rows)
         behind = any(renamed(labels) for labels, _, _ in rows)
         place: dict[int, Cells] = {}
-        for labels, times_s, values in sorted(rows, key=lambda row: sorted(row[0].items())):
+        for labels, times_s, values in sorted(rows, key=lambda row: (of_an_exporter(row[0]), sorted(row[0].items()))):
             at = self._gpu(labels)
             if at is None:
                 continue
@@ -67,8 +68,8 @@ class Grid:
         if label(labels, "GPU_I_ID"):
             self.left_out["series of MIG instances"] += 1
             return None
-        device = device_of_labels(labels)
-        gpu = self._names.get(device) or Gpu(labels.get("cluster", self._cluster), node_of_labels(labels), device)
+        node, device = place_of_labels(labels, self._nodes)
+        gpu = self._names.get(device) or Gpu(labels.get("cluster", self._cluster), node, device)
         if not gpu.node or not device or max(map(len, gpu)) > LONGEST:
             self.left_out["series that name no node or no GPU"] += 1
             return None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from paceline.gpu.limits import FP64_BLANK
+from paceline.gpu.limits import FP64_BLANK, INT32_BLANK
 from paceline.gpu.throttle import legend
 
 Listed = Literal["by default", "off by default", "never listed"]
@@ -21,6 +21,8 @@ MOST_PCIE_REPLAYS_PER_MIN = 8
 MOST_RETIRED_PAGES = 60
 #: The same for NVLink: DCGM_LIMIT_MAX_NVLINK_CRC_ERROR a second; one replay or recovery is one too many.
 MOST_NVLINK_CRC_PER_S = 100
+#: DCGM's blanks of 32 bits: no value, not found, not supported, not permitted.
+_INT32_BLANKS = range(INT32_BLANK, INT32_BLANK + 4)
 
 
 @dataclass(frozen=True)
@@ -261,6 +263,23 @@ FIELDS = (
     ),
 )
 
+#: What exporters before 2.0 call fields of other names than their own, and newer ones with a file of counters for 1.x.
+_OLD_NAMES = {
+    101: "memory_clock",
+    203: "gpu_utilization",
+    204: "mem_copy_utilization",
+    206: "enc_utilization",
+    207: "dec_utilization",
+    310: "ecc_sbe_volatile_total",
+    311: "ecc_dbe_volatile_total",
+    312: "ecc_sbe_aggregate_total",
+    313: "ecc_dbe_aggregate_total",
+    390: "retired_pages_sbe",
+    391: "retired_pages_dbe",
+    409: "nvlink_flit_crc_error_count_total",
+    419: "nvlink_data_crc_error_count_total",
+}
+
 #: Ids that guides give to the wrong thing -> what they mean by it, and the id that it really has.
 WRONG_IDS = (
     (155, "utilisation", 203),
@@ -278,13 +297,29 @@ def measured(value: float | None) -> float | None:
 
     >>> measured(42), measured(0.0), measured(140737488355328.0), measured(0x7FFFFFFFFFFFFFF0), measured(float("nan"))
     (42.0, 0.0, None, None, None)
+    >>> measured(0x7FFFFFF0), measured(0x7FFFFFF3)
+    (None, None)
     """
     if value is None:
         return None
     number = float(value)
-    if not math.isfinite(number) or number < 0.0 or number >= FP64_BLANK:
+    if not math.isfinite(number) or number < 0.0 or number >= FP64_BLANK or number in _INT32_BLANKS:
         return None
     return number
+
+
+def old_name(field: Field) -> str:
+    """What exporters of 1.x call ``field``.
+
+    >>> by_name = {field.name: field for field in FIELDS}
+    >>> old_name(by_name["DCGM_FI_DEV_GPU_UTIL"]), old_name(by_name["DCGM_FI_DEV_GPU_TEMP"])
+    ('dcgm_gpu_utilization', 'dcgm_gpu_temp')
+    >>> old_name(by_name["DCGM_FI_PROF_DRAM_ACTIVE"])
+    'dcgm_fi_prof_dram_active'
+    """
+    if (old := _OLD_NAMES.get(field.field_id)) is not None:
+        return f"dcgm_{old}"
+    return field.name.lower().replace("dcgm_fi_dev_", "dcgm_")
 
 
 def rank_of_name(field: Field, name: str) -> tuple[bool, int, int]:
@@ -293,7 +328,7 @@ def rank_of_name(field: Field, name: str) -> tuple[bool, int, int]:
     A wrong name comes last. The profiling fields, whose numbers are higher, replace deprecated ones, and a field's
     first name is older than its aliases.
     """
-    names = [field.name, *(alias.name for alias in field.aliases)]
+    names = [field.name, old_name(field), *(alias.name for alias in field.aliases)]
     wrong = any(alias.name == name and alias.wrong for alias in field.aliases)
     return wrong, -field.field_id, names.index(name)
 

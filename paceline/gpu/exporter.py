@@ -6,8 +6,12 @@ exported is *not measured*, with the reason, and never 0.
 
 A GPU under MIG is one device here, as everywhere: what is told of its instances is added up where that gives the
 whole (memory), taken where all of them repeat the GPU's (temperature, power, counters), and else not measured.
+
+A GPU that pods share by time slicing has each series once for each of them (``vgpu``). Mostly these are copies of the
+GPU's number. Where a newer exporter tells what each pod uses, memory and utilisation are the sum over the pods.
 """
 
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -34,6 +38,8 @@ _EXPORTED, _NODE = "exported_", ("hostname", "Hostname", "node", "instance")
 #: Labels of a pod, and what --use-old-namespace calls them; the exporter's own has this in its name.
 _POD, _EXPORTER = ("pod", "namespace", "container"), "dcgm-exporter"
 _OLD_POD = ("pod_name", "pod_namespace", "container_name")
+#: What no two GPUs have. (``GPU-0`` may be on every node.)
+_UUID = re.compile(r"(?:GPU|MIG)-(?![0-]*$)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 UNATTRIBUTED = "no pod and no hpc_job in the labels"
 #: Columns of two counters that NVML's row adds up, too.
 _SUMS = {
@@ -50,6 +56,8 @@ _RATED = {
 }
 #: Columns that add up over the instances of a GPU, and endings of those that no sum or maximum makes whole.
 _OF_AN_INSTANCE = ("fb_used_bytes", "fb_free_bytes", "fb_total_bytes")
+#: What an exporter may tell of each pod that shares a GPU, in place of the GPU's.
+_OF_A_POD = ("fb_used_bytes", "utilization_ratio")
 _SHARES = ("_ratio", "_per_s", dcgm.GRAPHICS_ENGINE_ACTIVE, dcgm.SM_OCCUPANCY, dcgm.FB_USED_SHARE)
 _WHOLE = {field.name for field in msgspec.structs.fields(DeviceSamples) if field.type == list[Whole | None]}
 
@@ -72,7 +80,8 @@ def _sources() -> dict[str, _Source]:
             continue
         column = field.column if ours else field.name
         # What has no column keeps DCGM's unit: an alias with another factor is taken to that one.
-        for name, factor in ((field.name, field.factor), *((alias.name, alias.factor) for alias in field.aliases)):
+        own = ((field.name, field.factor), (dcgm.old_name(field), field.factor))
+        for name, factor in (*own, *((alias.name, alias.factor) for alias in field.aliases)):
             scale = factor if ours else factor / field.factor
             sources[name] = _Source(column, scale, dcgm.rank_of_name(field, name))
     return sources
@@ -107,6 +116,10 @@ class Scrape(NamedTuple):
     gpus: list[ExportedGpu]
 
 
+#: Order of the name, MIG instance and slice in time -> value.
+_Cell = dict[tuple[tuple[bool, int, int], str, str], float]
+
+
 class _Told:
     """The series of one GPU at one time."""
 
@@ -114,8 +127,7 @@ class _Told:
         self.labels: dict[str, str] = {}
         self.owners: dict[tuple[str, str], None] = {}
         self.attributed = False
-        #: column -> (order, MIG instance) -> value
-        self.cells: dict[str, dict[tuple[tuple[bool, int, int], str], float]] = {}
+        self.cells: dict[str, _Cell] = {}
 
 
 def label(labels: Mapping[str, str], name: str) -> str:
@@ -143,18 +155,46 @@ def device_of_labels(labels: Mapping[str, str]) -> str:
     return label(labels, "UUID") or label(labels, "uuid") or (f"gpu {number}" if number else "")
 
 
+def place_of_labels(labels: Mapping[str, str], nodes: dict[str, str]) -> tuple[str, str]:
+    """The node and the GPU that ``labels`` name, "" where they do not. ``nodes`` keeps the node of each UUID: one GPU
+    may have two exporters, which do not call the node alike.
+
+    >>> uuid, nodes = "GPU-4cd9c5b2-6f2e-4f0a-9a3b-0d6f6f4d2c11", {}
+    >>> [place_of_labels({"UUID": uuid, "Hostname": host}, nodes)[0] for host in ("n1", "dcgm-exporter-x7k2p")]
+    ['n1', 'n1']
+    """
+    node, device = node_of_labels(labels), device_of_labels(labels)
+    if node and has_uuid(device):
+        node = nodes.setdefault(device, node)
+    return node, device
+
+
+def has_uuid(device: str) -> bool:
+    """Whether ``device`` is a name that no two GPUs have."""
+    return _UUID.fullmatch(device) is not None
+
+
+def of_an_exporter(labels: Mapping[str, str]) -> bool:
+    """Whether the node that ``labels`` name is the exporter's own pod."""
+    return _EXPORTER in node_of_labels(labels)
+
+
 def scrapes(text: str, left_out: Counter[str]) -> list[Scrape]:
     """What ``text`` says, a node and time each, by time. What cannot be used is counted in ``left_out``."""
     told: dict[tuple[str, float | None], dict[str, _Told]] = {}
     count = 0
     found = read(text, SOURCES, left_out)
     renamed = any(behind(series.labels) for series in found)
+    nodes: dict[float | None, dict[str, str]] = {}
+    for series in sorted(found, key=lambda one: of_an_exporter(one.labels)):
+        place_of_labels(series.labels, nodes.setdefault(series.time_s, {}))
     for series in found:
         uuid = device_of_labels(series.labels)
         if not uuid:
             left_out["series that name no GPU"] += 1
             continue
-        gpus = told.setdefault((node_of_labels(series.labels), series.time_s), {})
+        node, _ = place_of_labels(series.labels, nodes[series.time_s])
+        gpus = told.setdefault((node, series.time_s), {})
         if uuid not in gpus:
             count += 1
             if count > MOST_GPUS:
@@ -174,9 +214,9 @@ def _take(gpu: _Told, series: Series, left_out: Counter[str], *, renamed: bool) 
     if owner is not None:
         gpu.owners.setdefault(owner)
     cell = gpu.cells.setdefault(source.column, {})
-    key = (source.order, label(labels, "GPU_I_ID"))
+    key = (source.order, label(labels, "GPU_I_ID"), label(labels, "vgpu"))
     value = _judged(series, source, left_out)
-    # A GPU that several pods share is told once for each of them, with the same numbers.
+    # Where slices have no labels of their own a GPU is told once for each pod, with the same numbers.
     if cell.setdefault(key, value) != value:
         left_out["duplicate series with different numbers: the first is used"] += 1
 
@@ -227,7 +267,8 @@ def _scrape(node: str, time_s: float | None, told: dict[str, _Told]) -> Scrape:
 
 
 def _gpu(uuid: str, told: _Told) -> ExportedGpu:
-    cells = {column: _value(column, cell) for column, cell in told.cells.items()}
+    each = any(_differ(told.cells.get(column, {})) for column in _OF_A_POD)
+    cells = {column: _value(column, cell, each=each and column in _OF_A_POD) for column, cell in told.cells.items()}
     numbers = {column: number for column, number in cells.items() if isinstance(number, float)}
     if "fb_used_bytes" in numbers and "fb_free_bytes" in numbers:
         numbers["fb_total_bytes"] = numbers["fb_used_bytes"] + numbers["fb_free_bytes"]
@@ -238,7 +279,7 @@ def _gpu(uuid: str, told: _Told) -> ExportedGpu:
             cells[column] = BLANK
     if numbers.get("memory_temperature_celsius") == 0.0:  # A sensor that is not there.
         numbers["memory_temperature_celsius"], cells["memory_temperature_celsius"] = _BLANK, BLANK
-    if cells.get("xid") == BLANK:  # There has been none.
+    if cells.get("xid") == BLANK and numbers:  # There has been none. A GPU whose every field is blank was not read.
         numbers["xid"] = 0.0
     row: Row = {column: _fit(column, numbers.get(column)) for column in (*DEVICE_COLUMNS, *dcgm.ONLY_DCGM)}
     why = {}
@@ -250,21 +291,43 @@ def _gpu(uuid: str, told: _Told) -> ExportedGpu:
     return ExportedGpu(uuid, _index(told.labels), row, why, owners, _described(uuid, told.labels, numbers))
 
 
-def _value(column: str, cell: dict[tuple[tuple[bool, int, int], str], float]) -> float | str:
-    """The number of a column, by the best of its names that has one; else why there is none."""
+def _differ(cell: _Cell) -> bool:
+    """Whether slices of one GPU, or of one MIG instance, have numbers of their own."""
+    slices: dict[tuple[tuple[bool, int, int], str], set[float]] = {}
+    for (order, instance, vgpu), value in cell.items():
+        if vgpu and value >= 0.0:
+            slices.setdefault((order, instance), set()).add(value)
+    return any(len(values) > 1 for values in slices.values())
+
+
+def _value(column: str, cell: _Cell, *, each: bool) -> float | str:
+    """The number of a column, by the best of its names that has one; else why there is none. ``each``: what slices
+    have is their own."""
     why = BLANK if _BLANK in cell.values() else IMPOSSIBLE
-    for order in sorted({order for order, _ in cell}):
-        told = {at: value for (by, at), value in cell.items() if by == order and value >= 0.0}
+    for order in sorted({order for order, _, _ in cell}):
+        told: dict[str, dict[str, float]] = {}
+        for (by, instance, vgpu), value in cell.items():
+            if by == order and value >= 0.0:
+                told.setdefault(instance, {})[vgpu] = value
         if "" in told or not told:
             if told:
-                return told[""]
+                return _of_slices(column, told[""], each=each)
         elif column in _OF_AN_INSTANCE:
-            return sum(told.values())
+            return sum(_of_slices(column, slices, each=each) for slices in told.values())
         elif column.endswith(_SHARES):
             why = OF_INSTANCES
         else:
-            return max(told.values())
+            return max(max(slices.values()) for slices in told.values())
     return why
+
+
+def _of_slices(column: str, slices: dict[str, float], *, each: bool) -> float:
+    if "" in slices:
+        return slices[""]
+    if not each:
+        return max(slices.values())
+    total = sum(slices.values())
+    return min(total, 1.0) if limit(column) is RATIO else total
 
 
 def _fit(column: str, value: float | None) -> Value:
@@ -349,7 +412,8 @@ class LastXids:
     def update(self, codes: dict[str, int], unread: Container[str] = ()) -> dict[str, int | None]:
         """The XIDs that came since the last call, by GPU: 0 where none did, None where that is not known.
 
-        What stood at the ``unread`` GPUs before still counts: their gauges hold this time what is no XID.
+        What stood at the ``unread`` GPUs before still counts: their gauges hold this time what is no XID, or DCGM has
+        not read them at all.
         """
         new = {
             uuid: (None if uuid not in self._last else 0 if code == self._last[uuid] else code)
@@ -361,6 +425,6 @@ class LastXids:
     def rows(self, scrape: Scrape) -> list[tuple[str, Row]]:
         """The rows of ``scrape``, (GPU, values): each XID in exactly one of them."""
         told = [gpu for gpu in scrape.gpus if "xid" not in gpu.why]
-        unread = {gpu.uuid for gpu in scrape.gpus if gpu.why.get("xid") == IMPOSSIBLE}
+        unread = {gpu.uuid for gpu in scrape.gpus if gpu.why.get("xid") in (IMPOSSIBLE, BLANK)}
         new = self.update({gpu.uuid: int(gpu.row["xid"] or 0) for gpu in told}, unread)
         return [(gpu.uuid, {**gpu.row, "xid": new.get(gpu.uuid)}) for gpu in scrape.gpus]

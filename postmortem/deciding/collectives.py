@@ -27,7 +27,7 @@ class Waiting(NamedTuple):
     missing: frozenset[int]
     #: Members of whom there is no record.
     unknown: frozenset[int]
-    #: Members whose buffer begins later than this number, which proves nothing.
+    #: Members whose buffer begins later than this number, or has none that is known, which proves nothing.
     overwritten: frozenset[int]
     #: The members are those of a record, not a guess from who has taken part.
     members_known: bool
@@ -64,9 +64,12 @@ def _of_group(case: Case, group: str, ranks: dict[int, dict[int, Call]]) -> Wait
     behind: set[int] = set()
     unknown: set[int] = set()
     overwritten: set[int] = set()
+    uncounted = {dump.rank for dump in case.dumps if not dump.counted}
     for rank in members - set(joined):
         calls = ranks.get(rank)
-        if calls is None:
+        if calls is None and rank in uncounted:
+            overwritten.add(rank)
+        elif calls is None:
             # A rank that has a record, but nothing of this group in it, has not come to its first collective.
             recorded = _recorded(case, rank)
             (behind if recorded and seq <= 1 else overwritten if recorded else unknown).add(rank)

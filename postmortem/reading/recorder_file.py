@@ -5,7 +5,7 @@ Rule of this file: pure. What a dump holds, and what is refused, is ``paceline.f
 
 from typing import Any
 
-from paceline.flight_recorder import checked, entries, facts
+from paceline.flight_recorder import checked, entries, facts, uncounted
 
 from ..evidence import Call, Dump, Place, Source, Statement
 from ..places import innermost
@@ -26,6 +26,7 @@ def statements(data: Any, name: str, rank: int | None) -> list[Statement]:
         backend=said.backend,
         members=said.members,
         enqueued=said.enqueued,
+        counted=not uncounted(read),
     )
     calls = [
         Call(

@@ -1,5 +1,6 @@
 """What is known of a job: its kind, its cycle, its end."""
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -74,6 +75,20 @@ def test_a_job_without_steps_is_named_by_its_gpus() -> None:
     profile = profiles.find("served")[0].profile()
     assert profile.kind == "idle"
     assert 0.0 < (profile.kind_probability or 0.0) <= 1.0
+
+
+def test_a_gpu_that_jobs_share_says_of_none_how_busy_it_is() -> None:
+    """Whatever the order of its processes; each was there, and one that has it alone again is measured again."""
+    profiles = JobProfiles()
+    for second in range(10):
+        alone, other = samples(second, 0.99), samples(second, 0.99, job="other")
+        both = [*alone.processes, *other.processes][:: 1 if second % 2 else -1]
+        profiles.on_samples(msgspec.structs.replace(alone, processes=both))
+    first, second_job = profiles.find("served")[0], profiles.find("other")[0]
+    assert (first.activity(), second_job.activity()) == ({}, {})
+    assert (first.seen_s, second_job.seen_s) == (9.0, 9.0)
+    profiles.on_samples(samples(10, 0.5))
+    assert first.activity() == {"utilization_ratio": [0.5]}
 
 
 def test_a_new_attempt_starts_from_nothing() -> None:

@@ -132,6 +132,30 @@ def test_what_is_measured_is_kept() -> None:
     assert read(metric, json.dumps(answer).encode()) == [(LABELS, [0.0, 180.0], [0.1, 0.0])]
 
 
+def test_a_mig_instance_is_not_its_gpu(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Its memory is not the GPU's; what is left out is counted. Copies for pods that share a GPU are one series."""
+    rows = [(LABELS | {"GPU_I_ID": str(number)}, [60.0], [5.0]) for number in (1, 2)]
+    rows += [(LABELS | {"vgpu": str(number), "pod": f"p{number}"}, [60.0], [62.0]) for number in range(4)]
+    monkeypatch.setattr("forecaster.prometheus._range", lambda client, metric, *_: rows if metric == DEVICES[0] else [])
+    memory = Memory()
+    backfill("http://127.0.0.1:9", memory, now_s=120.0)
+    assert len(memory.lines()) == 1
+    held = memory.find(f"default/device/node-1/GPU-1/{DEVICES[0].field}")
+    assert held is not None
+    assert list(held.values) == [62.0]
+    assert "of MIG instances, or without a node, GPU or job (2)" in caplog.text
+
+
+def test_a_gpu_with_two_exporters_is_one_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    uuid = "GPU-4cd9c5b2-6f2e-4f0a-9a3b-0d6f6f4d2c11"
+    rows = [({"UUID": uuid, "Hostname": host}, [60.0], [62.0]) for host in ("n1", "dcgm-exporter-x7k2p")]
+    monkeypatch.setattr("forecaster.prometheus._range", lambda client, metric, *_: rows if metric == DEVICES[0] else [])
+    memory = Memory()
+    backfill("http://127.0.0.1:9", memory, now_s=120.0)
+    assert len(memory.lines()) == 1
+    assert memory.find(f"default/device/n1/{uuid}/{DEVICES[0].field}") is not None
+
+
 def test_what_is_no_prometheus_is_said_so(address: str) -> None:
     """Another HTTP server answers something else."""
     with pytest.raises(PrometheusError, match="no answer of a Prometheus"):

@@ -67,6 +67,50 @@ def test_the_same_time_twice_is_counted():
     assert sum(notes.dropped.values()) == 1
 
 
+UUID = "GPU-4cd9c5b2-6f2e-4f0a-9a3b-0d6f6f4d2c11"
+
+
+def of_two(util, node, pod=None, uuid=UUID):
+    """A look at one GPU by one of two exporters."""
+    labels = f'gpu="0",UUID="{uuid}",modelName="A100",Hostname="{node}"' + ("" if pod is None else f',pod="{pod}"')
+    return f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} {util}\nDCGM_FI_DEV_XID_ERRORS{{{labels}}} 79\n"
+
+
+@pytest.mark.parametrize("names", [("n1", "dcgm-exporter-x7k2p"), ("dcgm-exporter-x7k2p", "n1"), ("n1", "n1")])
+def test_a_gpu_with_two_exporters_is_one(names):
+    """In turn, one of them with the job: an old XID is not new, and no look says that the job has gone."""
+    with_job, without = names
+    looks = [of_two(10, with_job, "train-0"), of_two(11, without)] * 3
+    samples, events, notes = load(*((one, NOW_S + 5 * at) for at, one in enumerate(looks)))
+    assert {(one.node, *one.uuids) for one in samples} == {("n1", UUID)}
+    assert [one.sequence for one in samples] == list(range(6))
+    assert [[process.job for process in one.processes] for one in samples] == [["train-0"], []] * 3
+    assert ["processes" in one.not_measured for one in samples] == [False, True] * 3
+    assert [list(one.xid) for one in samples] == [[None], *[[0]] * 5]
+    assert [type(one) for one in events].count(NodeDescribed) == 1
+    assert ("nodes n1 and dcgm-exporter-x7k2p report the same GPUs: taken for n1" in notes.remarks) == (
+        names != ("n1",) * 2
+    )
+
+
+@pytest.mark.parametrize("job_first", [True, False])
+def test_of_two_exporters_at_a_time_the_one_with_the_job_counts(job_first):
+    """In files of their own and in one text, where the GPU has both exporters' labels."""
+    files = [of_two(10, "n1", "train-0"), of_two(11, "dcgm-exporter-x7k2p")][:: 1 if job_first else -1]
+    for given in (files, ["".join(files)]):
+        (one,), _, _ = load(*((text, NOW_S) for text in given))
+        assert (one.node, one.uuids, [process.job for process in one.processes]) == ("n1", [UUID], ["train-0"])
+
+
+def test_a_card_that_moved_and_names_that_many_have_are_not_one():
+    """An hour apart it is in another node; GPU-0 may be in each."""
+    moved, _, _ = load((of_two(10, "n1"), NOW_S), (of_two(11, "n2"), NOW_S + 3600))
+    assert [one.node for one in moved] == ["n1", "n2"]
+    for uuid in ("GPU-0", "GPU-00000000-0000-0000-0000-000000000000"):
+        alike, _, _ = load((of_two(10, "n1", uuid=uuid), NOW_S), (of_two(11, "n2", uuid=uuid), NOW_S))
+        assert [one.node for one in alike] == ["n1", "n2"]
+
+
 def test_nodes_are_numbered_apart():
     """Each node is a producer of its own."""
     samples, _, _ = load((text(10) + text(20, node="n2"), NOW_S), (text(10, node="n2"), NOW_S + 30))

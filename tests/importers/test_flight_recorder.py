@@ -15,6 +15,7 @@ from importers.__main__ import main
 from importers.flight_recorder import Recorders
 from importers.notes import Notes, SourceError
 from paceline import wire
+from paceline.flight_recorder import facts
 from streams import analyze
 
 BEGIN_S = 1_795_000_000.0
@@ -273,3 +274,70 @@ def test_4096_ranks(tmp_path, capsys):
     dumps = {rank: dump(WAITS[-8:] if rank != 2049 else DONE[-6:], members) for rank in range(4096)}
     (found,), _ = analyzed(written(tmp_path / "fr", dumps), capsys)
     assert (found["ranks"], found["seq"]) == ([2049], 20)
+
+
+# What TorchComms writes.
+
+
+def comms(rank, *, world_done, world_open, groups=((0, 1), (2, 3)), sends=True, first=0):
+    """A dump of a rank in a world of 4 and a group of 2, whose entries one counter numbers; ranks 0 and 2 send once."""
+    pair = next(number for number, members in enumerate(groups) if rank in members)
+    called = [("world", "all_reduce", True), (f"pair{pair}", "all_gather_single", True)] * world_done
+    if sends and rank in (0, 2):
+        called.insert(2, (f"pair{pair}", "send", True))
+    called += [("world", "all_reduce", False)] * world_open
+    entries = []
+    for number, (group, operation, done) in enumerate(called):
+        made = entry(number, group, "ncclx", f"ncclx:{operation}", done)
+        more = {"record_id": number, "p2p_seq_id": 0, "op_id": number, "pg_id": 0, "thread_name": "main"}
+        entries.append({name: value for name, value in made.items() if name != "frames"} | more)
+    made = dump(entries[first:], {"world": range(4)} | {f"pair{at}": of for at, of in enumerate(groups)})
+    return made | {"comm_lib_version": "2.27"}
+
+
+@pytest.mark.parametrize("encode", [pickle.dumps, as_json])
+def test_a_dump_of_torchcomms_is_counted_by_group(tmp_path, capsys, encode):
+    """One counter numbers its collectives and its sends: a rank with more of these has not called more collectives."""
+    dumps = {rank: comms(rank, world_done=10, world_open=int(rank != 2)) for rank in range(4)}
+    (found,), notes = analyzed(written(tmp_path / "fr", dumps, encode, "comm_lib_trace_rank_{}"), capsys)
+    assert (found["kind"], found["ranks"], found["victims"]) == ("hang", [2], [0, 1, 3])
+    assert (found["seq"], found["operation"], found["group"]) == (10, "all_reduce", "world")
+    assert "left out 2 rows: operations between two ranks" in notes
+
+
+def test_dumps_of_torchcomms_that_agree_accuse_nobody(tmp_path, capsys):
+    """Their numbers differ by rank, their collectives do not."""
+    dumps = {rank: comms(rank, world_done=10, world_open=1) for rank in range(4)}
+    found, _ = analyzed(written(tmp_path / "fr", dumps, as_json), capsys)
+    assert [one["ranks"] for one in found] in ([], [[]])
+
+
+def test_a_dump_of_torchcomms_without_its_beginning_is_not_compared(tmp_path, capsys):
+    """Its numbers cannot be known; where there is one group and no send they are the group's own."""
+    late = {rank: comms(rank, world_done=10, world_open=int(rank != 2), first=6 * (rank == 2)) for rank in range(4)}
+    found, notes = analyzed(written(tmp_path / "fr", late, as_json), capsys)
+    assert "rank 2: TorchComms numbers the collectives of all groups together" in notes
+    assert [one["ranks"] for one in found] == [[]]
+    alone = {}
+    for rank in range(4):
+        listed = [entry(at, "world", "gloo", "gloo:all_reduce") for at in range(30, 49)]
+        listed += [entry(49, "world", "gloo", "gloo:all_reduce", False)] * (rank != 3)
+        alone[rank] = dump(listed, {"world": range(4)})
+    (found,), _ = analyzed(written(tmp_path / "one", alone, as_json), capsys)
+    assert (found["ranks"], found["seq"]) == ([3], 49)
+
+
+def test_a_rank_whose_file_says_why_there_is_no_dump_is_named_with_it(tmp_path, capsys):
+    folder = written(tmp_path / "fr", {rank: HANG[rank] for rank in (0, 1, 3)}, as_json, "rank_{}.json")
+    reason = "torch c10d is unavailable (No module named 'torch')\x1b[31m"
+    written(folder, {2: {"ok": False, "reason": reason}}, as_json, "rank_{}.json")
+    found, notes = analyzed(folder, capsys)
+    assert "rank_2.json: no dump: torch c10d is unavailable (No module named 'torch')\\u001b" in notes
+    assert "no dump of 1 of 4 ranks: 2" in notes
+    assert [one["ranks"] for one in found] == [[]]
+
+
+def test_the_last_number_of_a_group_may_be_text():
+    """As in JSON; what is no number counts as missing."""
+    status = {"0": {"last_enqueued_collective": "20"}, "1": {"last_enqueued_collective": "many"}}
+    assert facts({"version": "2.10", "pg_status": status}).enqueued == {"0": 20}

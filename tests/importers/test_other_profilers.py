@@ -241,3 +241,40 @@ def test_two_devices_of_pytorchs_first_profiler_keep_apart(imported, tmp_path):
         events.append(span(NCCL, step * 10_000 + 150, 6000, "CUDA functions", 1))
     _, _, found = imported("kineto", save(tmp_path / "rank0.json", events))
     assert [round(one.exposed_communication_s, 3) for one in found] == [0, 0.036]
+
+
+def ascend(*, names_first=True, categories=True):
+    """A trace_view.json as torch_npu writes it: a list, times as text, tasks of the device without categories."""
+    names = {100: "Python", 200: "CANN", 300: "Ascend Hardware", 400: "Communication", 500: "Overlap Analysis"}
+    lanes = [
+        {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}} for pid, name in names.items()
+    ]
+    spans = []
+    for step in range(12):
+        begin_us = 1_747_130_000_123_456 + 10_000 * step
+        for name, pid, start, length in (
+            (f"ProfilerStep#{step}", 100, 0, 9900),
+            ("aten::mm", 100, 50, 40),
+            ("Node@launch", 200, 60, 10),
+            ("aclnnMatmul_MatMulV2", 300, 100, 6000),
+            ("EVENT_WAIT", 300, 100, 6000),
+            (f"hcom_allReduce__583_{step}_1", 400, 6100, 3000),
+            ("Computing", 500, 100, 6000),
+        ):
+            span = {"ph": "X", "name": name, "pid": pid, "tid": 1, "ts": f"{begin_us + start}.789", "dur": length}
+            task = {"args": {"Task Type": "AI_CORE", "Physic Stream Id": 7, "connection_id": step}}
+            spans.append(span | task | ({"cat": "cpu_op"} if pid == 100 and categories else {}))
+    return [*lanes, *spans] if names_first else [*spans, *lanes]
+
+
+@pytest.mark.parametrize("categories", [True, False])
+@pytest.mark.parametrize("names_first", [True, False])
+def test_ascends_trace_is_refused_by_name_rather_than_half_read(imported, tmp_path, names_first, categories):
+    """Wherever its processes are named, and however many ranks there are."""
+    events = ascend(names_first=names_first, categories=categories)
+    files = [save(tmp_path / f"rank{rank}.json", events) for rank in range(2)]
+    for given in (files[:1], files):
+        status, said, found = imported("kineto", *given)
+        assert (status, found) == (2, [])
+        assert "Ascend's trace_view.json" in said
+        assert "paceline import timeline" in said

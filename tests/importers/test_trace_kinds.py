@@ -160,7 +160,7 @@ def test_steps_whose_launches_are_lost_as_well_are_compared_with_nobody(imported
 
 def test_one_lost_kernel_of_a_thousand_is_counted_and_changes_nothing(imported, tmp_path, monkeypatch):
     """It is less than what cuts a trace at its end."""
-    monkeypatch.setattr("importers.kineto_lost._FEW", 20)
+    monkeypatch.setattr("importers.kineto_lost.FEW", 20)
     files = saved(tmp_path, Profile(0).steps(10), Profile(1).steps(10))
     content = json.loads((tmp_path / "rank0.json").read_text())
     del content["traceEvents"][-1]
@@ -230,6 +230,71 @@ def test_short_kernels_of_a_trace_of_whole_microseconds_are_whole(imported, tmp_
     assert ([one.whole for one in told], len(rows)) == ([True, True], 8)
 
 
+# Events that have lost their time.
+
+
+def untimed(rank, begin, *, only=None, count=20, world=2, kept=0, on_host=False):
+    """Nearly all events from step ``begin`` on have ``ts`` and ``dur`` 0, or those of the categories ``only``."""
+    one = Profile(rank, world).steps(count)
+    if on_host:
+        one.events = [event for event in one.events if event["cat"] not in ("kernel", "cuda_runtime")]
+    for place, event in enumerate(one.events):
+        if event["cat"] in ("cpu_op", "user_annotation"):
+            event["args"]["External id"] = place + 1
+        late = event["ts"] - BASE_US >= (begin - 1) * 10_000
+        if late and (only is None or event["cat"] in only) and not (kept and place % kept == 0):
+            event.update(ts=0.0, dur=0.0)
+    return one
+
+
+@pytest.mark.parametrize("kept", [0, 7, 10])
+@pytest.mark.parametrize("only", [None, ["cuda_runtime"], ["cpu_op"], ["cpu_op", "cuda_runtime"], ["kernel"]])
+def test_steps_whose_events_have_lost_their_time_are_compared_with_nobody(imported, tmp_path, only, kept):
+    """Whatever lost it, all of a kind or nearly all; how many is reported, and no time of 1970 is in the breakdown."""
+    _, said, told, rows = imported(*saved(tmp_path, untimed(0, 11, only=only, kept=kept), Profile(1).steps(20)))
+    assert re.search(r"rank 0: \d+ events have no time \(ts and dur are 0\) \(steps [\d, -]+\)", said)
+    assert {step for rank, step in rows if rank == 0} in (set(range(1, 10)), set(range(1, 11)))
+    assert len([rank for rank, _ in rows if rank == 1]) == 20
+    assert [one.whole for one in told] == [False, True]
+    assert all(one.span_s < 1.0 for one in told)
+
+
+def test_a_host_whose_events_have_lost_their_time_has_the_steps_before(imported, tmp_path):
+    ranks = [untimed(rank, 11, on_host=True) for rank in range(2)]
+    _, said, told, rows = imported(*saved(tmp_path, *ranks))
+    assert {step for _, step in rows} == set(range(1, 10))
+    assert ("have no time" in said, [one.whole for one in told]) == (True, [False, False])
+
+
+def test_without_numbers_no_step_is_known_to_be_before_the_loss(imported, tmp_path):
+    one = untimed(0, 11)
+    for event in one.events:
+        event["args"].pop("External id", None)
+    _, said, _, rows = imported(*saved(tmp_path, one, Profile(1).steps(20)))
+    assert {rank for rank, _ in rows} == {1}
+    assert "it is compared with no other rank" in said
+
+
+def test_a_healthy_or_slow_rank_is_not_accused_for_what_has_no_time(tmp_path, capsys):
+    ranks = [Profile(rank, 4).steps(30, work=9000) for rank in range(1, 4)]
+    said = panel(capsys, saved(tmp_path, untimed(0, 11, world=4, count=30), *ranks))
+    assert "held the job back" not in said
+
+
+def test_one_event_without_a_time_changes_nothing(imported, tmp_path, monkeypatch):
+    monkeypatch.setattr("importers.kineto_events.FEW", 20)
+    odd = Profile(0).steps(20)
+    odd.span("cpu_op", "aten::add", -BASE_US, 0)
+    _, said, told, rows = imported(*saved(tmp_path, odd, Profile(1).steps(20)))
+    assert "rank 0: 1 events have no time (ts and dur are 0): too few to matter" in said
+    assert (len(rows), all(one.whole for one in told)) == (40, True)
+
+
+def test_a_trace_in_which_nothing_has_a_time_is_refused(imported, tmp_path):
+    status, said, *_ = imported(*saved(tmp_path, untimed(0, 1)))
+    assert (status, "no event in it has a time (ts and dur are 0)" in said) == (2, True)
+
+
 # Communication by other libraries.
 
 KERNELS = (
@@ -267,6 +332,9 @@ KERNELS = (
     "void bkcl::p2p_kernel<float16>(void*)",
     "ixcclKernel_Generic(ixcclComm*)",
     "ecclP2pKernel",
+    "nccldevkernel_allreduce_sum_bf16_ring_ll(nccldevkernelargsstorage<4096ul>)",
+    "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)",
+    "NCCLDEVKERNEL_ALLGATHER_RING_LL",
 )
 NO_COLLECTIVES = (
     "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>(at::native::ReduceOp<float>)",
@@ -481,17 +549,70 @@ def test_a_number_that_is_another_s_is_no_rank(name, rank):
     assert rank_in(f"run/{name}") == rank
 
 
+# What is on a device's lanes and is no kernel.
+
+
+def with_syncs(rank, *, categories):
+    """Each step waits for nearly all of its time, on lanes of the device, for a stream, an event and the device."""
+    one = Profile(rank).steps(6)
+    for place, name in enumerate(["Stream Sync", "Event Sync", "Device Sync", "Context Sync", "Stream Wait Event"] * 6):
+        stream = 7 if name.startswith("Stream") else -1
+        args = {"correlation": 1000 + place, "stream": stream, "device": 0, "cuda_sync_kind": name}
+        one.span("cuda_sync", name, place // 5 * 10_000 + 100, 9500, stream, 0, **args)
+    if not categories:
+        for event in one.events:
+            del event["cat"]
+    return one
+
+
+@pytest.mark.parametrize("categories", [True, False])
+def test_waiting_on_a_stream_is_neither_work_nor_hides_communication(imported, tmp_path, categories):
+    (tmp_path / "syncs").mkdir()
+    _, _, plain, rows = imported(*saved(tmp_path, Profile(0).steps(6), Profile(1).steps(6)))
+    files = saved(tmp_path / "syncs", *(with_syncs(rank, categories=categories) for rank in range(2)))
+    _, said, told, with_rows = imported(*files)
+    assert (told, with_rows) == (plain, rows)
+    assert told[0].exposed_communication_s > 0.01
+    assert "kernel launches" not in said
+
+
+@pytest.mark.parametrize("category", ["gpu_user_annotation", "user_annotation"])
+def test_a_collective_without_its_kernel_clears_and_accuses_nobody(tmp_path, capsys, category):
+    """``nccl:all_reduce`` alone, as annotations have it: no communication is recognised, and there is no NaN."""
+    ranks = []
+    for rank in range(2):
+        one = Profile(rank).steps(20, work=60_000 + 20_000 * rank, length=100_000)
+        one.events = [event for event in one.events if event["name"] != NCCL]
+        for place in range(20):
+            begin = place * 100_000 + 60_100 + 20_000 * rank
+            one.span(category, "nccl:all_reduce", begin, 39_000 - 20_000 * rank, 7, 0)
+        ranks.append(one)
+    files = saved(tmp_path, *ranks)
+    said = panel(capsys, files)
+    assert "held the job back" not in said
+    assert analyze([*files, "--breakdown"]) == 0
+    said += capsys.readouterr().out
+    assert "nan" not in said.lower().split()
+
+
 # How a trace is written.
 
 WORD = '"PLACEHOLDER"'
 NOT_JSON = {
     "quote": '"{"device": "cpu"}(12): run"',
-    "backslash": '"torch\\cuda\\__init__.py(219): _lazy_init"',
-    "control": '"line one\nline two"',
-    "latin1": '"j\udcfcrgen.py(3)"',
     "nan": "nan",
     "infinity": "-Infinity",
     "python": "None",
+}
+
+
+#: What profilers write into strings all the same.
+ODD_WORDS = {
+    "backslash": '"torch\\cuda\\__init__.py(219): \\_lazy_init"',
+    "control": '"line one\nline two\x00\x01\t\x1f"',
+    "latin1": '"torch/_inductor/config.py(0): \udcfc\udcff\udce2\udc82"',
+    "half a pair": '"config.py(0): \\ud800 \\udcff \\ud83d\\ude00"',
+    "an escaped backslash": '"C:\\\\ud800\x02"',
 }
 
 
@@ -499,6 +620,36 @@ def text(rank=0):
     one = Profile(rank).steps(40)
     one.span("python_function", "PLACEHOLDER", 300_000, 5)
     return json.dumps(one.about | {"traceEvents": one.events}, indent=1)
+
+
+@pytest.mark.parametrize("piece", [2000, 1 << 23])
+@pytest.mark.parametrize("place", ["name", "args", "host", "behind"])
+@pytest.mark.parametrize("kind", ODD_WORDS)
+def test_characters_that_json_does_not_allow_cost_no_rank(imported, tmp_path, monkeypatch, kind, place, piece):
+    """In a name, an argument, before and behind the events; with them the trace says what it says without them."""
+    monkeypatch.setattr("importers.kineto_pieces._PIECE", piece)
+    monkeypatch.setattr("importers.kineto_pieces._TAIL", piece // 2)
+
+    def made(word):
+        said = text().replace(WORD, word) if place == "name" else text()
+        if place == "args":
+            said = said.replace('"stream": 7', f'"stream": 7, "kernel file": {word}', 40)
+        if place == "host":
+            said = said.replace("{", f'{{"host_name": {word},', 1)
+        if place == "behind":
+            said = said[: said.rindex("}")] + f', "traceName": {word}}}'
+        return said.encode("utf-8", "surrogateescape")
+
+    answers = []
+    for name, word in (("plain", '"plain"'), ("odd", ODD_WORDS[kind])):
+        (tmp_path / f"{name}.json").write_bytes(made(word))
+        answers.append(imported(str(tmp_path / f"{name}.json")))
+    (status, said, told, rows), (odd_status, odd_said, odd_told, odd_rows) = answers
+    assert (status, odd_status) == (0, 0)
+    assert (odd_told, odd_rows) == (told, rows)
+    more = [line for line in odd_said.splitlines() if line not in said]
+    assert all("characters that JSON does not allow" in line for line in more)
+    assert len(more) == 1 or place != "name"
 
 
 @pytest.mark.parametrize("piece", [2000, 1 << 23])

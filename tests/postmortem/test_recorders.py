@@ -67,6 +67,19 @@ def test_two_of_eight_dumps_accuse_nobody(tmp_path):
     assert found is None or found.ranks == ()
 
 
+def test_a_buffer_whose_numbers_cannot_be_known_proves_nothing(tmp_path):
+    """TorchComms numbers all groups together: of a rank that has sent more, nothing is late."""
+    waits = [entry(at, "world", "nccl", "nccl:all_reduce", at < 9) for at in range(10)]
+    late = [entry(at, "world", "nccl", f"nccl:{'send' if at % 2 else 'all_reduce'}") for at in range(20, 30)]
+    found = verdict(tmp_path, {rank: dump(waits, {"world": range(4)}) for rank in (0, 1, 3)} | {2: dump(late)})
+    assert found is None or found.ranks == ()
+    sent = [entry(at, "world", "nccl", f"nccl:{'send' if at < 3 else 'all_reduce'}", at < 12) for at in range(13)]
+    ended = [entry(at, "world", "nccl", "nccl:all_reduce") for at in range(9)]
+    dumps = {rank: dump(waits, {"world": range(4)}) for rank in (0, 1)} | {2: dump(sent), 3: dump(ended)}
+    found = verdict(tmp_path, dumps)
+    assert (found.kind, found.ranks, found.victims, found.seq) == ("hang", (3,), (0, 1, 2), 9)
+
+
 def test_a_buffer_that_begins_later_than_the_number_proves_nothing(tmp_path):
     dumps = {rank: dump(WAITS) for rank in (0, 1, 3)} | {2: dump([entry(50), entry(51, done=False)])}
     found = verdict(tmp_path, dumps)

@@ -141,6 +141,7 @@ def test_of_a_run_it_says_that_no_step_was_seen(analyze):
         ("nccl.log", b"vm:12:12 [0] NCCL INFO Bootstrap : Using eth0\n", "paceline import nccl-log {} -o"),
         ("i.log", b'{"header": {"id": "0x7f"}, "coll_perf": {"coll_sn": 7}}\n', "paceline import nccl-inspector {} -o"),
         ("gpu.prom", b'# HELP DCGM_FI_DEV_GPU_UTIL x\nDCGM_FI_DEV_GPU_UTIL{gpu="0"} 3\n', "paceline import dcgm {} -o"),
+        ("old.prom", b'dcgm_sm_clock{gpu="0",uuid="GPU-1"} 135\n', "paceline import dcgm {} -o"),
         ("x.json", b'{\n  "a": 1\n}\n', "one document of JSON"),
         ("y.json", b"[1, 2]\n", "other JSON"),
         ("i.prom", b'# TYPE nccl_bus_bandwidth_gbs gauge\nnccl_bus_bandwidth_gbs{rank="0"} 3\n', "sums, and no single"),

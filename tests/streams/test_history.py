@@ -64,6 +64,18 @@ def test_a_gpu_of_nobody_has_no_job():
     assert not isinstance(window.job, str)
 
 
+def test_a_gpu_with_two_exporters_is_one_and_what_pods_share_is_of_none():
+    """One of them names the node otherwise and has the job; two pods of a minute are none."""
+    uuid, stretch = "GPU-4cd9c5b2-6f2e-4f0a-9a3b-0d6f6f4d2c11", Stretch("c")
+    bare, pod = {"UUID": uuid, "Hostname": "n1"}, {"UUID": uuid, "Hostname": "dcgm-exporter-x7k2p", "pod": "train-0"}
+    for labels in (bare, pod, bare):
+        stretch.take(BUSY, (labels, [60.0, 120.0], [0.5, 0.5]))
+    stretch.take(BUSY, ({**pod, "pod": "train-1"}, [120.0], [0.5]))
+    windows = list(stretch.windows())
+    assert [(one.node, one.device, one.mean["utilization_ratio"]) for one in windows] == [("n1", uuid, 0.5)] * 2
+    assert [one.job if isinstance(one.job, str) else None for one in windows] == ["train-0", None]
+
+
 @pytest.mark.parametrize("idle_first", [False, True])
 @pytest.mark.parametrize("pod", [{"exported_pod": "llama-0"}, {"pod_name": "llama-0"}], ids=["renamed", "old names"])
 def test_the_exporters_own_pod_is_no_job(pod, idle_first):

@@ -67,6 +67,15 @@ def test_series_that_are_told_twice_are_one_gpu():
     assert [made.job(0, step) for step in range(3)] == [None, "a", None]
 
 
+def test_a_gpu_with_two_exporters_is_one_whatever_they_call_its_node():
+    uuid = "GPU-4cd9c5b2-6f2e-4f0a-9a3b-0d6f6f4d2c11"
+    with_job = {"UUID": uuid, "Hostname": "dcgm-exporter-x7k2p", "pod": "a"}
+    made = grid(({"UUID": uuid, "Hostname": "n1"}, {3000.0: 100.0}), (with_job, {3000.0: 100.0, 3300.0: 80.0}))
+    assert list(made.gpus) == [Gpu("c", "n1", uuid)]
+    assert mean(made) == [[100.0, 80.0, None]]
+    assert made.job(0, 0) == "a"
+
+
 def test_of_several_names_of_a_column_the_first_that_has_a_value_counts():
     made = grid((ONE, {3000.0: 1.0}))
     made.take(WATTS, [(ONE, [3000.0, 3300.0], [7.0, 8.0])])

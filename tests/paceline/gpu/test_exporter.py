@@ -6,6 +6,7 @@ import pytest
 
 from paceline.gpu import exporter
 from paceline.gpu.dcgm import FIELDS, ONLY_DCGM
+from paceline.gpu.exporter_text import NO_TEXT
 from paceline.gpu.sample_rows import DEVICE_COLUMNS
 
 
@@ -67,6 +68,52 @@ def test_a_blank_is_not_measured_and_why_is_said(blank):
     assert "utilization_ratio" not in why
 
 
+def test_a_text_of_an_old_exporter_with_broken_lines_is_read():
+    """Names and labels of 1.x; lines without a value, or that ran together, are counted and cost themselves alone."""
+    (scrape,), left_out = load(
+        'dcgm_sm_clock{gpu="0",uuid="GPU-a"} 135',
+        'dcgm_memory_clock{gpu="0",uuid="GPU-a"} 877',
+        'dcgm_total_energy_consumption{gpu="0",uuid="GPU-a"} N/A161262243332996445',
+        'dcgm_nvlink_replay_error_count_total{gpu="0",uuid="GPU-a"}',
+        'dcgm_nvlink_recovery_error_count_total{gpu="0",uuid="GPU-a"} ',
+        'dcgm_fb_used{gpu="0",uuid="GPU-a"} 10dcgm_fb_used{gpu="1",uuid="GPU-b"} 20',
+        'dcgm_gpu_utilization{gpu="0",uuid="GPU-a"} 12',
+        'dcgm_fi_prof_gr_engine_active{gpu="1",uuid="GPU-b"} 0.5',
+        'dcgm_retired_pages_sbe{gpu="1",uuid="GPU-b"} 1',
+        'dcgm_retired_pages_dbe{gpu="1",uuid="GPU-b"} 2',
+    )
+    assert left_out == {NO_TEXT: 4}
+    first, second = (gpu.row for gpu in scrape.gpus)
+    assert (first["sm_clock_mhz"], first["memory_clock_mhz"], first["utilization_ratio"]) == (135.0, 877.0, 0.12)
+    assert (first["energy_j"], first["nvlink_errors"], first["fb_used_bytes"], second["fb_used_bytes"]) == (None,) * 4
+    assert (second["DCGM_FI_PROF_GR_ENGINE_ACTIVE"], second["retired_pages"]) == (0.5, 3)
+
+
+#: DCGM's blanks of 32 and 64 bits and of fractions, as exporters and a Prometheus write them.
+BLANKS = (
+    *("2147483632", "2147483633", "2147483634", "2147483635", "2147483632.000000", "2.147483632e+09"),
+    *("9223372036854775792", "9223372036854775793", "9223372036854775794", "9223372036854775795"),
+    *("9223372036854775792.000000", "9.223372036854776e+18", "9.22337203685478e+18"),
+    *("140737488355328", "140737488355328.0", "140737488355328.000000", "1.40737488355328e+14", "1.40737488355328e+16"),
+)
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+def test_any_blank_of_dcgm_costs_its_field_and_look_alone(blank):
+    """The other fields of that look are measured, and the field again in the next; an old XID is not a new one."""
+    xids, told = exporter.LastXids(), []
+    for value, code in ((41.5, 79), (blank, blank), (42.5, 79)):
+        (scrape,), left_out = load(
+            *(line("DEV_POWER_USAGE", value), line("DEV_MEM_COPY_UTIL", value, gpu=1), line("DEV_GPU_TEMP", 60, gpu=1)),
+            line("DEV_XID_ERRORS", code),
+        )
+        told += [(row["power_w"], row["xid"]) for uuid, row in xids.rows(scrape) if uuid == "GPU-0"]
+        assert not left_out
+        assert scrape.gpus[1].row["temperature_celsius"] == 60.0
+        assert scrape.gpus[1].why.get("memory_controller_ratio") == (exporter.BLANK if value == blank else None)
+    assert told == [(41.5, None), (None, None), (42.5, 0)]
+
+
 def test_the_better_of_two_names_counts_where_it_has_a_number():
     """The profiling field over the deprecated one, the real name over a guide's; a blank leaves it to the other."""
     old, new = line("DEV_PCIE_TX_THROUGHPUT", 7), line("PROF_PCIE_TX_BYTES", 9000)
@@ -113,6 +160,44 @@ def test_a_gpu_under_mig_is_one_device():
     assert gpu.row["temperature_celsius"] == 60.0
     assert (gpu.row["sm_active_ratio"], gpu.why["sm_active_ratio"]) == (None, exporter.OF_INSTANCES)
     assert gpu.described.mig
+
+
+def sliced(name, *values, **labels):
+    """A series for each pod that shares the GPU."""
+    return [line(name, value, vgpu=at, pod=f"p{at}", **labels) for at, value in enumerate(values)]
+
+
+def test_a_gpu_that_pods_share_by_time_has_its_numbers_once():
+    """Copies of the GPU's numbers are not added up, under MIG either; who shares it is reported."""
+    lines = [
+        *(*sliced("DEV_GPU_UTIL", 99, 99, 99, 99), *sliced("DEV_POWER_USAGE", 62.3, 62.3, 62.3, 62.3)),
+        *(*sliced("DEV_TOTAL_ENERGY_CONSUMPTION", *4 * [5000]), *sliced("DEV_FB_USED", 10, 10, 10, 10)),
+        *(line("DEV_FB_USED", 7, gpu=1, GPU_I_ID=one, vgpu=two) for one in (1, 2) for two in (0, 1, 2)),
+        *(line("DEV_POWER_USAGE", 80, gpu=1, GPU_I_ID=one, vgpu=two) for one in (1, 2) for two in (0, 1, 2)),
+    ]
+    (scrape,), left_out = load(*lines)
+    shared, instances = (gpu.row for gpu in scrape.gpus)
+    assert not left_out
+    assert (shared["utilization_ratio"], shared["power_w"], shared["energy_j"]) == (0.99, 62.3, 5.0)
+    assert shared["fb_used_bytes"] == 10 * 2**20
+    assert (instances["fb_used_bytes"], instances["power_w"]) == (14 * 2**20, 80.0)
+    assert [one.job for one in exporter.processes(scrape)] == ["p0", "p1", "p2", "p3"]
+
+
+def test_what_each_pod_uses_of_a_shared_gpu_adds_up_to_the_whole():
+    """Power and temperature stay the GPU's; a series of the whole counts before those of pods."""
+    lines = [
+        *(*sliced("DEV_GPU_UTIL", 30, 20, 0), *sliced("DEV_FB_USED", 10, 10, 10)),
+        *(*sliced("DEV_POWER_USAGE", 62.3, 62.3, 62.3), *sliced("DEV_GPU_TEMP", 60, 60, 60)),
+        *(*sliced("DEV_GPU_UTIL", 70, 60, gpu=1), *sliced("DEV_FB_USED", 10, 30, gpu=1, GPU_I_ID=1)),
+        *(*sliced("DEV_GPU_UTIL", 30, 20, gpu=2), line("DEV_GPU_UTIL", 55, gpu=2)),
+    ]
+    (scrape,), _ = load(*lines)
+    first, second, third = (gpu.row for gpu in scrape.gpus)
+    assert (first["utilization_ratio"], first["fb_used_bytes"]) == (0.5, 30 * 2**20)
+    assert (first["power_w"], first["temperature_celsius"]) == (62.3, 60.0)
+    assert (second["utilization_ratio"], second["fb_used_bytes"]) == (1.0, 40 * 2**20)
+    assert third["utilization_ratio"] == 0.55
 
 
 def test_who_uses_a_gpu():
