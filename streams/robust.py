@@ -90,7 +90,8 @@ def _spread_of_rows(values: Array) -> Array:
     if len(values) == 1 or not 3 <= count <= EXACT or np.isnan(values).any():
         return np.array([peers_spread(row) for row in values])
     others = values[:, _OTHERS[count]]
-    return np.asarray(MAD_SIGMA * nanmedian(np.abs(others - nanmedian(others, axis=2)[..., None]), axis=2))
+    deviation = nanmedian(np.abs(others - nanmedian(others, axis=2)[..., None]), axis=2)
+    return (MAD_SIGMA * deviation).astype(np.float64)
 
 
 def nanmedian(values: Array, axis: int | None = None) -> Array:
