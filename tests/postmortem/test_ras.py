@@ -581,3 +581,32 @@ def test_json_of_ten_thousand_ranks(tmp_path):
     ranks = [rank_json(rank, 60 if rank == 7777 else 64) for rank in range(10_000)]
     found = verdict(tmp_path, ras__json=report_json(comm_json(ranks), indent=None))
     assert found.ranks == (7777,)
+
+
+def test_flight_recorders_say_more(tmp_path):
+    """What is behind in a report may have come to it since; a dump of the end shows who has not."""
+
+    def entry(seq, done):
+        made = {"process_group": ["0", "default_pg"], "collective_seq_id": seq, "profiling_name": "nccl:all_reduce"}
+        state = {"state": "completed" if done else "scheduled", "retired": done, "is_p2p": False}
+        return made | state | {"input_sizes": [[10]], "input_dtypes": ["Float"]}
+
+    config = {"0": {"name": "0", "desc": "", "ranks": str(list(range(8)))}}
+    for rank in range(8):
+        calls = [entry(1, True)] + ([entry(2, False)] if rank != 2 else [])
+        dump = {"version": "2.7", "pg_config": config, "pg_status": {}, "entries": calls}
+        (tmp_path / f"nccl_trace_rank_{rank}").write_text(json.dumps(dump))
+    found = verdict(tmp_path, a__txt=late(), b__txt=late())
+    assert (found.kind, found.ranks, found.sure) == ("hang", (2,), "certain")
+
+
+def test_an_exit_says_more_than_a_process_that_does_not_answer(tmp_path):
+    said = f"{DEAD}  Process 48003 on node 172.16.64.210 managing GPU 3\n\n"
+    log = (
+        "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-20_09:13:57\n  host      : gpu-1\n"
+        "  rank      : 3 (local_rank: 3)\n  exitcode  : -9 (pid: 48003)\n  error_file: <N/A>\n"
+        "  traceback : Signal 9 (SIGKILL) received by PID 48003\n====\n"
+    )
+    found = verdict(tmp_path, ras__txt=text(errors=said, word="INCOMPLETE"), job__log=log)
+    assert (found.kind, found.ranks) == ("died", (3,))
+    assert "SIGKILL" in found.cause
