@@ -29,12 +29,13 @@ EXAMPLES = """examples:
   paceline why logs/ dumps/ dmesg.txt         folders are read whole: logs, flight recorders, stacks, kernel logs
   kubectl logs --prefix -l job=llm | paceline why -
   kubectl describe pods -l job=llm > pods.txt; paceline why logs/ pods.txt
+  ncclras -v > ras-1.txt; sleep 30; ncclras -v > ras-2.txt; paceline why ras-1.txt ras-2.txt
   paceline why logs/ --json                   the finding, one JSON object a line
   paceline why logs/ --brokers kafka:9092 --job llm-7   and onto the bus
 
 Reads logs of torchrun, srun, mpirun, Ray, Lightning, DeepSpeed and kubectl (.gz, .zst too), flight-recorder dumps
-(pickle, JSON), py-spy and faulthandler stacks, torchelastic's error files, kernel and Slurm logs, pods and events of
-Kubernetes (kubectl describe pod, get -o json or yaml, get events).
+(pickle, JSON), reports of NCCL's RAS (ncclras, text or JSON), py-spy and faulthandler stacks, torchelastic's error
+files, kernel and Slurm logs, pods and events of Kubernetes (kubectl describe pod, get -o json or yaml, get events).
 Status: 0 something was found, 1 nothing was, 2 wrong options or unreadable files."""
 
 

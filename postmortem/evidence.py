@@ -201,6 +201,55 @@ class Present(Said, frozen=True, kw_only=True):
     local_rank: int | None = None
 
 
+class RasReport(Said, frozen=True, kw_only=True):
+    """A report of NCCL's RAS: ``report`` is its first line, which all of its statements carry. 0 is unknown."""
+
+    report: int
+    #: Its local time, in words that sort; "" in text, which has none.
+    time: str = ""
+    processes: int = 0
+    gpus: int = 0
+
+
+class RasGroup(Said, frozen=True, kw_only=True):
+    """A row of its table: communicators of ``size`` ranks that are alike. The words are as RAS writes them."""
+
+    report: int
+    group: int
+    communicators: int
+    size: int
+    status: str
+    errors: str
+
+
+class RasRanks(Said, frozen=True, kw_only=True):
+    """What RAS says of so many ranks of a communicator, or of one of them, whose number there is ``member``.
+
+    ``about`` is an operation, of which they have launched ``value``; or "status", "error", "missing", or "place", with
+    the word in ``value``. A member's number is that of its communicator: a rank of the job only where that has all.
+    """
+
+    report: int
+    communicator: str
+    group: int
+    about: str
+    value: int | str = ""
+    ranks: int = 1
+    member: int | None = None
+    pid: int | None = None
+    gpu: str = ""
+
+
+class RasProcess(Said, frozen=True, kw_only=True):
+    """Processes that RAS could not reach: one, or how many where ``pid`` is None. ``dead``: it has given them up."""
+
+    report: int
+    dead: bool
+    count: int = 1
+    pid: int | None = None
+    gpu: str = ""
+
+
 Statement = (
     Timeout
     | Progress
@@ -218,4 +267,8 @@ Statement = (
     | Present
     | PodKilled
     | Restarted
+    | RasReport
+    | RasGroup
+    | RasRanks
+    | RasProcess
 )

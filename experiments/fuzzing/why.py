@@ -14,7 +14,7 @@ from importers.flight_recorder import Recorders
 from importers.notes import Notes, SourceError
 from paceline import flight_recorder, wire
 from postmortem.deciding.decide import decide
-from postmortem.reading import json_files, recorder_file, stack_file
+from postmortem.reading import json_files, ras_json, recorder_file, stack_file
 from postmortem.reading.log_file import LogFile
 
 from .target import ROOT, Target
@@ -47,6 +47,10 @@ def _stacks(data: bytes) -> None:
     decide(stack_file.statements(data.decode("utf-8", "replace"), "rank3.txt", 3))
 
 
+def _ras_json(data: bytes) -> None:
+    decide(ras_json.statements(data.decode("utf-8", "replace"), "ras.json"))
+
+
 def _json(data: bytes) -> None:
     rows = [msgspec.json.decode(line) for line in data.split(b"\n") if line.strip()]
     read = [said for row in rows if (said := json_files.statements(row, "facts.json", 0, None)) is not None]
@@ -77,5 +81,7 @@ TARGETS = (
         longest=8192,
     ),
     Target("why.stacks", _stacks, lambda: _files("0[135]/stacks/*"), longest=4096),
+    Target("why.ras", _log, lambda: _files("21/*.log"), longest=8192),
+    Target("why.ras-json", _ras_json, lambda: _files("22/ras.json"), longest=8192),
     Target("why.facts", _json, lambda: _files("*/*.json", "03/*.jsonl"), _REFUSALS, "json lines", 8192),
 )

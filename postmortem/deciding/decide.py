@@ -10,7 +10,21 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from ..evidence import Statement
-from . import deaths, exceptions, hardware, moving, naming, outside, pods, reports, silence, stacks, starting, waits
+from . import (
+    deaths,
+    exceptions,
+    hardware,
+    moving,
+    naming,
+    outside,
+    pods,
+    ras,
+    reports,
+    silence,
+    stacks,
+    starting,
+    waits,
+)
 from .attempts import last_attempt
 from .case import Case, grounds
 from .verdict import Verdict, several
@@ -25,6 +39,7 @@ _RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     reports.verdict,
     moving.verdict,
     deaths.verdict,
+    ras.settled,
     silence.verdict,
     exceptions.stuck,
     stacks.verdict,
@@ -48,7 +63,9 @@ def decide(statements: Iterable[Statement]) -> Verdict | None:
 def _decided(statements: Iterable[Statement]) -> Verdict | None:
     case = Case(statements)
     made = next((made for rule in _RULES if (made := rule(case)) is not None), None)
-    return made or _insufficient(case)
+    if made is None or (made.sure == "unsure" and not made.ranks and not case.calls):
+        made = ras.beside(case, made)
+    return made or _insufficient(case) or ras.nobody(case)
 
 
 def _insufficient(case: Case) -> Verdict | None:

@@ -20,7 +20,7 @@ from paceline.unpacking import unpacked
 from paceline.utf8 import as_utf8
 
 from ..evidence import Stack, Statement
-from . import json_files, kubectl_yaml, log_events, pods, recorder_file, stack_file
+from . import json_files, kubectl_yaml, log_events, pods, ras_json, recorder_file, stack_file
 from .cut_lines import Joined
 from .file_names import rank_in_name
 from .log_file import LogFile
@@ -126,12 +126,19 @@ def _read(raw: IO[bytes], plain: str, turn: int) -> list[Statement] | None:
         return recorder_file.statements(flight_recorder.unpickled(data), plain, flight_recorder.rank_in_name(plain))
     if b"\x00" in head[:4096]:
         return None
+    if ras_json.holds(head):
+        head += stream.read(_MOST_JSON)
+        return [*ras_json.statements(head.decode("utf-8", "replace"), plain), *_log(head, stream, plain)]
     if _JSON.match(head):
         by_line = _decoded(head.split(b"\n", 1)[0]) is not None and b"\n" in head.strip()
         head += b"" if by_line else stream.read(_MOST_JSON)
         said = _lines(head, stream, plain, turn) if by_line else _document(head, plain, turn)
         if said is not None or (not by_line and _decoded(head) is not None):
             return said
+    return _text(head, stream, plain)
+
+
+def _text(head: bytes, stream: IO[bytes], plain: str) -> list[Statement] | None:
     if stack_file.looks_like(head):
         text = (head + stream.read(64 << 20)).decode("utf-8", "replace")
         return [*stack_file.statements(text, plain, rank_in_name(plain))]

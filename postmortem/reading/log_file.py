@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from ..evidence import Exit, Failure, Outside, Placed, Present, Restarted, Source, Statement, Timeout
-from . import job_lines, kernel_lines, mpi_boxes, ray_lines, started
+from . import job_lines, kernel_lines, mpi_boxes, ras_text, ray_lines, started
 from .agent_tables import AgentTable
 from .crash import Crash
 from .file_names import local_rank_in_path, node_in_name, process_in_name, rank_in_name
@@ -31,6 +31,7 @@ WORDS = tuple(
             *(row.words for row in job_lines.ROWS if row.name not in ("peer_gone",)),
             *kernel_lines.WORDS,
             *mpi_boxes.WORDS,
+            *ras_text.WORDS,
             *ray_lines.WORDS,
             *started.WORDS,
             *(
@@ -73,6 +74,7 @@ _BLOCKS: tuple[tuple[Callable[[], "Block"], tuple[str, ...]], ...] = (
     (mpi_boxes.MpiBox, mpi_boxes.WORDS),
     (ray_lines.LostActor, ("died unexpectedly before finishing",)),
     (Crash, ("Fatal Python error: ",)),
+    (ras_text.RasText, ras_text.WORDS),
 )
 
 

@@ -1,4 +1,4 @@
-"""Twenty jobs that hung or died, each through the whole path: the verdict is the one that lies beside the files."""
+"""Jobs that hung or died, each through the whole path: the verdict is the one that lies beside the files."""
 
 import json
 import random
@@ -41,9 +41,19 @@ MEANT = {
     "18": (("rank 3", "exit code 0", "left early"), ("rank 0",)),
     "19": (("rank 3", "Segmentation fault"), ("rank 0", "whose")),
     "20": (("rank 0", "disk is full", "Errno 28"), ("rank 1", "inline_container")),
+    "21": (("rank 5 (process 48005 on 172.16.64.210, GPU 5)", "AllReduce up to 60", "not moved"), ("in flight",)),
+    "22": (("rank 3 (process 48003 on 172.16.64.210, GPU 3)", "considers it dead", "is stopped"), ("launched",)),
 }
 #: What the advice is about, where the case leaves some; the word is in it whatever its sentence.
-NEXT = {"02": "stack of rank 5", "04": "memory", "07": "no hang", "08": "same order", "09": "node-3", "10": "node-1"}
+NEXT = {
+    "02": "stack of rank 5",
+    "04": "memory",
+    "07": "no hang",
+    "08": "same order",
+    "09": "node-3",
+    "10": "node-1",
+    "21": "--pid 48005",
+}
 
 
 def found(path, capsys):
@@ -95,6 +105,8 @@ TITLES = {
     "18": "Died: rank 3",
     "19": "Died: rank 3, /app/job.py:21 work",
     "20": "Died: rank 0, /app/job.py:43 save",
+    "21": "Hang: rank 5",
+    "22": "Hang: rank 3",
 }
 
 
