@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from paceline.events import AuditEntry, Evidence, Suggestion
+from paceline.events import SUGGESTION_TARGET, AuditEntry, Evidence, Suggestion
 from paceline.visible import visible
 
 SUGGESTIONS, ANSWERS = 1_000, 500
@@ -20,8 +20,6 @@ CUT = " …"
 OPEN = ("new", "accepted", "applied")
 CLOSED = ("verified", "did_not_help", "dismissed", "expired", "withdrawn")
 STATES = (*OPEN, *CLOSED)
-#: What the target of a command about a suggestion begins with.
-TARGET = "suggestion:"
 
 
 class SuggestionBook:
@@ -55,7 +53,7 @@ class AnswerBook:
 
     def take(self, entry: AuditEntry) -> None:
         """Keep ``entry`` where it answers such a command. Who obeys is heard before who refuses."""
-        if not entry.target.startswith(TARGET):
+        if not entry.target.startswith(SUGGESTION_TARGET):
             return
         held = self._held.get(entry.command_id)
         if held is None or held.outcome != "accepted":

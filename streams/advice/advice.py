@@ -11,6 +11,7 @@ from typing import Any, Self
 import msgspec
 
 from paceline.events import (
+    SUGGESTION_TARGET,
     Command,
     DeviceWindow,
     Event,
@@ -38,8 +39,6 @@ from .lifecycle import Signal
 from .proposal import Case
 from .use_rules import USE_RULES
 
-#: The target of commands about suggestions begins so.
-TARGET = "suggestion:"
 _SIGNALS: dict[str, Signal] = {"accept": "accept", "dismiss": "dismiss"}
 MOST_WAITING = 1000
 _LAYOUT = 1
@@ -187,10 +186,10 @@ class Advice:
 
     def _command(self, event: Command) -> list[Suggestion]:
         signal = _SIGNALS.get(event.action)
-        if signal is None or not event.target.startswith(TARGET):
+        if signal is None or not event.target.startswith(SUGGESTION_TARGET):
             return []
         because = event.arguments.get("because")
-        asked = event.target.removeprefix(TARGET)
+        asked = event.target.removeprefix(SUGGESTION_TARGET)
         said = self.ledger.decide(asked, signal, event.issuer, because[:256] if isinstance(because, str) else "")
         if said and signal == "accept":
             self.follow_up.accept(asked)
