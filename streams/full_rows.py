@@ -9,11 +9,10 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from paceline.command_rules import job_target
-from paceline.events import FULL_ROWS, Command, Event, Finding, JobWindow
+from paceline.events import FULL_ROWS, OPEN_FINDINGS, Command, Event, Finding, JobWindow
 from paceline.identity import LONGEST
 
 ISSUER = "paceline-streams"
-OPEN = ("suspected", "confirmed")
 #: For how long one command asks, and when the next follows.
 FULL_ROWS_S, AGAIN_S = 120.0, 90.0
 #: For so long at most on account of one finding.
@@ -53,7 +52,7 @@ class FullRowsRequests:
             self._jobs.move_to_end(key)
 
     def _note(self, key: tuple[str, str], job: _Job | None, finding: Finding, now_s: float) -> _Job | None:
-        if finding.state not in OPEN:
+        if finding.state not in OPEN_FINDINGS:
             if job is not None:
                 job.open.pop(finding.id, None)
             return job

@@ -12,6 +12,7 @@ from typing import Any
 
 from paceline.bus_turns import TURNS, bus_bytes_per_s
 from paceline.events import (
+    OPEN_SUGGESTIONS,
     DeviceWindow,
     Event,
     Finding,
@@ -26,7 +27,6 @@ from paceline.job_life import JobLife
 from .energy_meters import EnergyMeters
 from .episodes.lifecycle import FINAL
 from .keyed_state import Key
-from .open_answers import OPEN_SUGGESTIONS
 
 #: Windows that are counted step by step, and those that gauges show.
 COUNTED_S, SHOWN_S = 1.0, 10.0

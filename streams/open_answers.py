@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from paceline.events import Event, Finding, Suggestion
+from paceline.events import OPEN_SUGGESTIONS, Event, Finding, Suggestion
 
 from .episodes.lifecycle import FINAL
 
@@ -16,8 +16,6 @@ from .episodes.lifecycle import FINAL
 MOST = 200
 #: Ranks of a finding that are kept; of one with more, none.
 MOST_RANKS = 64
-#: A suggestion is open in these states: somebody may still do or watch something.
-OPEN_SUGGESTIONS = frozenset({"new", "accepted", "applied"})
 
 
 class _Kept(msgspec.Struct):

@@ -7,13 +7,11 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from paceline import wire
-from paceline.events import Effect, Gain, Suggestion
+from paceline.events import CLOSED_SUGGESTIONS, Effect, Gain, Suggestion
 from paceline.own_host import here
 from paceline.topics import SUGGESTION
 from paceline.words import age
 
-#: States in which something is still to do or to see.
-OPEN = ("new", "accepted", "applied")
 #: Suggestions that are kept, and lines of one that are shown.
 MOST, MOST_LINES, LONGEST = 10_000, 20, 400
 #: Of suggestions that may have been meant so many are named, by so many letters of their ids.
@@ -80,7 +78,7 @@ def concerns(suggestion: Suggestion, job: str | None, cluster: str | None) -> bo
 
 def is_open(suggestion: Suggestion, now_s: float) -> bool:
     """Whether something is still to do or to see. States of a newer version are."""
-    over = suggestion.state in ("dismissed", "verified", "did_not_help", "expired", "withdrawn")
+    over = suggestion.state in CLOSED_SUGGESTIONS
     return not over and not (suggestion.state == "new" and suggestion.expires_s <= now_s)
 
 

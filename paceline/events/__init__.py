@@ -79,6 +79,7 @@ from paceline.events.findings import (
     CAUSE_ADVICE,
     CAUSE_WORDS,
     CPU_THROTTLED,
+    OPEN_FINDINGS,
     QUOTA_ADVICE,
     QUOTA_LEAST,
     Cause,
@@ -104,7 +105,17 @@ from paceline.events.machines import (
     RatedSpeed,
 )
 from paceline.events.sessions import MOST_NAMED, SESSION_NAME, SessionState
-from paceline.events.suggestions import Effect, Gain, Suggestion, SuggestionState
+from paceline.events.suggestions import (
+    ANSWERABLE,
+    CLOSED_SUGGESTIONS,
+    MEASURED_SUGGESTIONS,
+    OPEN_SUGGESTIONS,
+    UNMEASURED_SUGGESTIONS,
+    Effect,
+    Gain,
+    Suggestion,
+    SuggestionState,
+)
 from paceline.events.training import (
     OP_INDEX,
     OPS,
@@ -134,22 +145,27 @@ from paceline.phases import MOST_LEFT_OUT, PHASES
 
 __all__ = [
     "ACCEPT",
+    "ANSWERABLE",
     "CAPTURE",
     "CAPTURE_NAME",
     "CAPTURE_PIECE_BYTES",
     "CAUSE_ADVICE",
     "CAUSE_WORDS",
+    "CLOSED_SUGGESTIONS",
     "CPU_THROTTLED",
     "DISMISS",
     "FULL_ROWS",
     "LATEST_S",
     "LONGEST_MESSAGE",
+    "MEASURED_SUGGESTIONS",
     "MOST_BALANCED",
     "MOST_CAPTURE_PIECES",
     "MOST_LEFT_OUT",
     "MOST_MEASURED",
     "MOST_NAMED",
     "MOST_SHARE",
+    "OPEN_FINDINGS",
+    "OPEN_SUGGESTIONS",
     "OPS",
     "OP_INDEX",
     "OVERLAYS",
@@ -162,6 +178,7 @@ __all__ = [
     "SESSION_NAME",
     "STEP",
     "SUGGESTION_TARGET",
+    "UNMEASURED_SUGGESTIONS",
     "Accounted",
     "AuditEntry",
     "Backtest",

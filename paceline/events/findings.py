@@ -48,6 +48,8 @@ OF_A_JOB = frozenset(
     }
 )
 FindingState = Literal["suspected", "confirmed", "recovered"]
+#: States in which it still holds, or may.
+OPEN_FINDINGS: tuple[FindingState, ...] = ("suspected", "confirmed")
 #: What a reader must see first; a state of a newer version is one to look at, like a suspicion.
 STATE_ORDER = {"confirmed": 0, "suspected": 1, "recovered": 2}
 Cause = Literal[

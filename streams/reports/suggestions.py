@@ -5,7 +5,7 @@ Rule of this file: pure text; nothing is judged here.
 
 from collections.abc import Iterable
 
-from paceline.events import Suggestion
+from paceline.events import OPEN_SUGGESTIONS, Suggestion
 from paceline.events.suggestions import Gain
 from paceline.own_host import here
 from paceline.visible import visible
@@ -19,7 +19,7 @@ def page(suggestions: Iterable[Suggestion], host: str = "") -> str:
     ``host`` is the machine that they are read on, where it is known.
     """
     kept = list(suggestions)
-    lasting = [one for one in kept if one.state in ("new", "accepted", "applied")]
+    lasting = [one for one in kept if one.state in OPEN_SUGGESTIONS]
     over = [one for one in kept if one not in lasting]
     if not kept:
         return "nothing to suggest"
