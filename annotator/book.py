@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from paceline.alerts.alert import Alert, of_finding
 from paceline.alerts.book import AlertBook, Standing
-from paceline.events import POD_LABEL, DeviceSamples, Finding, JobDescribed, JobProfile, NodeDescribed
+from paceline.events import POD_LABEL, SEVERITY_ORDER, DeviceSamples, Finding, JobDescribed, JobProfile, NodeDescribed
 
 from .gpu_minute import GpuMinutes
 
@@ -213,11 +213,10 @@ class Book:
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
     """Which to tell of: the gravest, then what names a rank or device, then the surest, then the first by name."""
-    grave = {"critical": 0, "warning": 1, "info": 2}
     standing = [verdict for verdict in verdicts if verdict.standing.fires]
     return min(
         standing,
-        key=lambda one: (grave[one.alert.severity], not one.accuses, -one.confidence, one.alert.id),
+        key=lambda one: (SEVERITY_ORDER[one.alert.severity], not one.accuses, -one.confidence, one.alert.id),
         default=None,
     )
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from paceline import topics, wire
-from paceline.command_rules import SUGGESTION
 from paceline.events import (
+    SUGGESTION_TARGET,
     Command,
     DeviceWindow,
     Event,
@@ -76,7 +76,7 @@ _CONCERNED: dict[type, Callable[[Any], bool]] = {
     Forecast: _always,
     NodeDescribed: _always,
     JobDescribed: _always,
-    Command: lambda event: event.target.startswith(f"{SUGGESTION}:"),
+    Command: lambda event: event.target.startswith(SUGGESTION_TARGET),
 }
 
 

@@ -11,6 +11,7 @@ from paceline.events import (
     CLOSED_SUGGESTIONS,
     MEASURED_SUGGESTIONS,
     OPEN_SUGGESTIONS,
+    SEVERITY_ORDER,
     AuditEntry,
     Effect,
     Gain,
@@ -36,7 +37,6 @@ WORDS = {
 }
 #: What is shown unless somebody chooses otherwise: what is to do, and how the last ended.
 SHOWN = (*OPEN_SUGGESTIONS, *MEASURED_SUGGESTIONS)
-SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
 #: Nobody answers a command after so long.
 PATIENCE_S = 10.0
 #: Numbers beyond are told by their power of ten.
@@ -49,7 +49,7 @@ def ranked(suggestions: Iterable[Suggestion], states: Collection[str] = STATES) 
     def place(one: Suggestion) -> tuple[object, ...]:
         hours, share = one.gain.gpu_hours_per_day or 0.0, one.gain.throughput_ratio or 0.0
         over = one.state in CLOSED_SUGGESTIONS
-        return (over, -hours, -share, SEVERITIES.get(one.severity, 1), -one.updated_s, one.id)
+        return (over, -hours, -share, SEVERITY_ORDER.get(one.severity, 1), -one.updated_s, one.id)
 
     kept = [one for one in suggestions if one.state in states or one.state not in STATES]
     return sorted(kept, key=place)

@@ -19,9 +19,10 @@ FOLDERS = (*PRODUCT, "importers", "simulator")
 
 
 class Rule(NamedTuple):
-    """``words`` are all in a source that breaks it; ``breaks`` judges a node; ``fix`` says what to write instead.
+    """``breaks`` judges a node, ``fix`` says what to write instead.
 
-    ``home`` alone may write it out; "" where nobody does.
+    ``home`` alone may write it out; "" where nobody does. A source that has not all ``words`` (in small letters) is
+    passed over: they save time alone.
     """
 
     home: str
@@ -32,6 +33,10 @@ class Rule(NamedTuple):
 
 def is_target(node: ast.AST) -> bool:
     """Whether it is the text that a target begins with which is about a suggestion."""
+    if isinstance(node, ast.JoinedStr) and len(node.values) > 1:
+        name, after = node.values[:2]
+        is_named = isinstance(name, ast.FormattedValue) and ast.unparse(name.value).endswith("SUGGESTION")
+        return is_named and isinstance(after, ast.Constant) and str(after.value).startswith(":")
     return isinstance(node, ast.Constant) and node.value == "suggestion:"
 
 
@@ -46,6 +51,19 @@ def holds(*members: str) -> Callable[[ast.AST], bool]:
     return breaks
 
 
+def orders(*members: str) -> Callable[[ast.AST], bool]:
+    """Whether a node numbers exactly these words: ``{word: 0, ...}``."""
+
+    def breaks(node: ast.AST) -> bool:
+        if not isinstance(node, ast.Dict):
+            return False
+        words = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+        numbers = [one for one in node.values if isinstance(one, ast.Constant) and isinstance(one.value, int)]
+        return words == set(members) and len(numbers) == len(node.keys) == len(members)
+
+    return breaks
+
+
 OPEN, MEASURED, UNMEASURED = (
     ("new", "accepted", "applied"),
     ("verified", "did_not_help"),
@@ -55,7 +73,7 @@ SUGGESTIONS = "paceline/events/suggestions.py"
 RULES = {
     "suggestion_target": Rule(
         "paceline/events/commands.py",
-        ("suggestion:",),
+        ("suggestion",),
         is_target,
         "use paceline.events.SUGGESTION_TARGET, or suggestion_target of paceline/command_rules.py",
     ),
@@ -88,6 +106,18 @@ RULES = {
         holds("suspected", "confirmed", "recovered"),
         "use paceline.events.FindingState",
     ),
+    "severities": Rule(
+        "paceline/events/findings.py",
+        ("critical", "info"),
+        holds("info", "warning", "critical"),
+        "use paceline.events.SEVERITIES or Severity",
+    ),
+    "severity_order": Rule(
+        "",
+        ("critical", "info"),
+        orders("info", "warning", "critical"),
+        "use paceline.events.SEVERITY_ORDER",
+    ),
 }
 #: Path and rule of what has the form alone.
 OTHERS = {
@@ -100,7 +130,8 @@ OTHERS = {
 
 def repeats(path: str, source: str) -> Iterator[tuple[str, str]]:
     """Each repeat in ``source``: its rule, and where it is and what to write instead."""
-    rules = [one for one in RULES.items() if one[1].home != path and all(word in source for word in one[1].words)]
+    text = source.lower()
+    rules = [one for one in RULES.items() if one[1].home != path and all(word in text for word in one[1].words)]
     nodes = ast.walk(ast.parse(source)) if rules else ()
     for node in nodes:
         for name, rule in rules:
@@ -133,11 +164,15 @@ def test_the_home_of_each_holds_it(name: str) -> None:
     [
         ("suggestion_target", 'TARGET = "suggestion:"'),
         ("suggestion_target", 'send(f"suggestion:{id_}")'),
+        ("suggestion_target", 'is_ours = target.startswith(f"{SUGGESTION}:")'),
         ("open_suggestions", 'OPEN = frozenset({"applied", "new", "accepted"})'),
         ("open_suggestions", 'open_ = state in ("new", "accepted", "applied")'),
         ("closed_suggestions", 'over = ["verified", "did_not_help", "dismissed", "expired", "withdrawn"]'),
         ("answerable", 'DISMISS_FROM = ("new", "accepted")'),
         ("counted_findings", 'COUNTED = ("confirmed", "recovered")'),
+        ("severities", 'order = ("critical", "warning", "info")'),
+        ("severities", 'Severity = Literal["info", "warning", "critical"]'),
+        ("severity_order", 'rank = {"critical": 0, "warning": 1, "info": 2}.get(word, 3)'),
         ("finding_states", 'State = Literal["suspected", "confirmed", "recovered"]'),
     ],
 )
@@ -152,6 +187,9 @@ def test_a_second_one_is_found_with_its_line(name: str, source: str) -> None:
         '"""Its target is suggestion: and an id."""',
         'table = "suggestion"',
         'ORDER = {"new": 0, "accepted": 1, "applied": 2}',
+        'LEVELS = ["debug", "info", "warning", "error"]',
+        'COLOURS = {"critical": "red", "warning": "yellow", "info": "grey"}',
+        'ORDER = {"critical": 0, "warning": 1, "info": 2, "debug": 3}',
         'GONE = ("new", "accepted", other)',
         'OUTCOMES = ("accepted", "refused", "expired")',
     ],

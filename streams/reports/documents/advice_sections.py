@@ -5,7 +5,7 @@ Rule of this file: pure words.
 
 from collections.abc import Sequence
 
-from paceline.events import OPEN_SUGGESTIONS, Suggestion
+from paceline.events import OPEN_SUGGESTIONS, SEVERITY_ORDER, Suggestion
 from paceline.events.suggestions import Effect
 
 from ..report import ForecastScore
@@ -39,7 +39,7 @@ def suggestion_sections(suggestions: Sequence[Suggestion]) -> list[Block]:
 
 
 def _order(one: Suggestion) -> tuple[int, float, str]:
-    rank = {"critical": 0, "warning": 1, "info": 2}.get(one.severity, 3)
+    rank = SEVERITY_ORDER.get(one.severity, 3)
     return rank, -(one.gain.gpu_hours_per_day or 0.0), one.id
 
 
