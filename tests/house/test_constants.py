@@ -6,6 +6,7 @@ another meaning, each with its reason.
 """
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -64,6 +65,34 @@ def orders(*members: str) -> Callable[[ast.AST], bool]:
     return breaks
 
 
+def named(pattern: str) -> Callable[[ast.AST], bool]:
+    """Whether a number is given to a name like that; in lists of names to any of them."""
+    like = re.compile(pattern, re.IGNORECASE)
+
+    def breaks(node: ast.AST) -> bool:
+        return any(like.fullmatch(name) and is_number(value) for name, value in assigned(node))
+
+    return breaks
+
+
+def assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Names and what is given to them."""
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        yield ast.unparse(node.target), node.value
+    for target in node.targets if isinstance(node, ast.Assign) else ():
+        pairs = [(target, node.value)]
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs = list(zip(target.elts, node.value.elts, strict=False))
+        yield from ((ast.unparse(name), value) for name, value in pairs)
+
+
+def is_number(node: ast.expr) -> bool:
+    """Whether it is written with numbers alone, as ``2**20`` is."""
+    parts = [one for one in ast.walk(node) if isinstance(one, ast.expr)]
+    numbers = [one for one in parts if isinstance(one, ast.Constant) and isinstance(one.value, int | float)]
+    return bool(numbers) and all(isinstance(one, ast.BinOp | ast.UnaryOp) or one in numbers for one in parts)
+
+
 OPEN, MEASURED, UNMEASURED = (
     ("new", "accepted", "applied"),
     ("verified", "did_not_help"),
@@ -118,11 +147,18 @@ RULES = {
         orders("info", "warning", "critical"),
         "use paceline.events.SEVERITY_ORDER",
     ),
+    "warm_up_steps": Rule(
+        "paceline/events/training.py", ("warm",), named("_?warm_?up(_steps)?"), "use paceline.events.WARM_UP_STEPS"
+    ),
 }
 #: Path and rule of what has the form alone.
 OTHERS = {
     ("paceline/alerts/alert.py", "suggestion_target"): "the id of an alert, beside finding:ID; no command goes there",
     ("streams/advice/ledger.py", "answerable"): "states before it is done, of the table in lifecycle.py",
+    ("paceline/balance/pipeline_example.py", "warm_up_steps"): "steps of an example before it measures",
+    ("paceline/balance/setting_up.py", "warm_up_steps"): "steps of a mode of the balancer, none unless asked for",
+    ("paceline/training/marks.py", "warm_up_steps"): "steps before the probe is switched off and on",
+    ("trials/spec.py", "warm_up_steps"): "steps before a trial measures",
     ("streams/episodes/tracker.py", "open_findings"): "which episodes' growth doubles, each kind as its policy says",
     ("streams/advice/follow_up.py", "answerable"): "states before it is done, of the table in lifecycle.py",
 }
@@ -173,6 +209,8 @@ def test_the_home_of_each_holds_it(name: str) -> None:
         ("severities", 'order = ("critical", "warning", "info")'),
         ("severities", 'Severity = Literal["info", "warning", "critical"]'),
         ("severity_order", 'rank = {"critical": 0, "warning": 1, "info": 2}.get(word, 3)'),
+        ("warm_up_steps", "STEPS, WARM_UP = 4096, 6"),
+        ("warm_up_steps", "class Config:  warmup_steps: int = 5"),
         ("finding_states", 'State = Literal["suspected", "confirmed", "recovered"]'),
     ],
 )
@@ -187,6 +225,8 @@ def test_a_second_one_is_found_with_its_line(name: str, source: str) -> None:
         '"""Its target is suggestion: and an id."""',
         'table = "suggestion"',
         'ORDER = {"new": 0, "accepted": 1, "applied": 2}',
+        "_WARM_UP = (6.0, 2.0, 1.3)",
+        "warm_up = config.warmup_steps + 5",
         'LEVELS = ["debug", "info", "warning", "error"]',
         'COLOURS = {"critical": "red", "warning": "yellow", "info": "grey"}',
         'ORDER = {"critical": 0, "warning": 1, "info": 2, "debug": 3}',
