@@ -8,10 +8,10 @@ for as long afterwards as it takes to read its last word.
 from collections import OrderedDict
 
 from paceline.energy.energy_book import EnergyBook
-from paceline.events import DeviceWindow, HostWindow
+from paceline.events import MEDIUM_WINDOW_S, DeviceWindow, HostWindow
 
 #: Windows that are counted.
-COUNTED_S = 10.0
+COUNTED_S = MEDIUM_WINDOW_S
 #: Nodes at a time (the newest heard), and jobs of each.
 MOST_NODES, MOST_JOBS = 10_000, 64
 #: A node, or a job on one, of which nothing came for so long is told no more.

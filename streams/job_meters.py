@@ -12,7 +12,9 @@ from typing import Any
 
 from paceline.bus_turns import TURNS, bus_bytes_per_s
 from paceline.events import (
+    MEDIUM_WINDOW_S,
     OPEN_SUGGESTIONS,
+    SHORT_WINDOW_S,
     DeviceWindow,
     Event,
     Finding,
@@ -29,7 +31,7 @@ from .episodes.lifecycle import FINAL
 from .keyed_state import Key
 
 #: Windows that are counted step by step, and those that gauges show.
-COUNTED_S, SHOWN_S = 1.0, 10.0
+COUNTED_S, SHOWN_S = SHORT_WINDOW_S, MEDIUM_WINDOW_S
 #: A key that says nothing for so long is gone; one that has ended stays for as long as a scrape or two take.
 SILENT_S, ENDED_S = 300.0, 60.0
 #: How long what a finding has cost is told after it is over.

@@ -14,7 +14,7 @@ from paceline.job_life import JobLife
 
 MOST_JOBS, MOST_RANKS, MOST_FINDINGS, MOST_SUGGESTIONS = 1_000, 4_096, 5_000, 2_000
 #: Windows of this length are shown; shorter ones where none has come for so long.
-SHOWN_S, LATE_S = 10.0, 20.0
+SHOWN_S, LATE_S = events.MEDIUM_WINDOW_S, 20.0
 #: What collectors send turns into windows of ten seconds by the clock; so much later than that nobody reads it.
 UNREAD_S = 25.0
 #: What a reader must see first.

@@ -11,6 +11,7 @@ from typing import Any, Self
 import msgspec
 
 from paceline.events import (
+    MEDIUM_WINDOW_S,
     SUGGESTION_TARGET,
     Command,
     DeviceWindow,
@@ -33,7 +34,7 @@ from .finding_book import FindingBook
 from .finding_rules import propose, repeated, replaces
 from .follow_up import WHILE_IT_RUNS, FollowUp
 from .gpu_use import GpuUse
-from .job_facts import PACE_S, Jobs
+from .job_facts import Jobs
 from .ledger import Ledger
 from .lifecycle import Signal
 from .proposal import Case
@@ -128,7 +129,7 @@ class Advice:
 
     def _job_window(self, event: JobWindow) -> list[Suggestion]:
         self.clock.hear(f"job {event.job}", event.start_s + event.length_s)
-        if event.length_s != PACE_S:
+        if event.length_s != MEDIUM_WINDOW_S:
             return []
         facts = self.jobs.window(event)
         return [] if facts is None else self.follow_up.pace(event.job, facts, event.step_median_s)

@@ -7,7 +7,7 @@ another meaning, each with its reason.
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ FOLDERS = (*PRODUCT, "importers", "simulator")
 
 
 class Rule(NamedTuple):
-    """``breaks`` judges a node, ``fix`` says what to write instead.
+    """``finds`` gives those nodes of a source that break it, ``fix`` says what to write instead.
 
     ``home`` alone may write it out; "" where nobody does. A source that has not all ``words`` (in small letters) is
     passed over: they save time alone.
@@ -28,8 +28,13 @@ class Rule(NamedTuple):
 
     home: str
     words: tuple[str, ...]
-    breaks: Callable[[ast.AST], bool]
+    finds: Callable[[list[ast.AST]], Iterable[ast.AST]]
     fix: str
+
+
+def each(breaks: Callable[[ast.AST], bool]) -> Callable[[list[ast.AST]], Iterable[ast.AST]]:
+    """The nodes for which ``breaks`` is true."""
+    return lambda nodes: filter(breaks, nodes)
 
 
 def is_target(node: ast.AST) -> bool:
@@ -93,6 +98,47 @@ def is_number(node: ast.expr) -> bool:
     return bool(numbers) and all(isinstance(one, ast.BinOp | ast.UnaryOp) or one in numbers for one in parts)
 
 
+def listed(pattern: str) -> Callable[[ast.AST], bool]:
+    """Whether a tuple of numbers is given to a name like that."""
+    like = re.compile(pattern, re.IGNORECASE)
+
+    def breaks(node: ast.AST) -> bool:
+        return any(
+            like.fullmatch(name) and isinstance(value, ast.Tuple) and all(map(is_number, value.elts))
+            for name, value in assigned(node)
+        )
+
+    return breaks
+
+
+def sides(node: ast.AST) -> list[ast.expr]:
+    """What the length of a window is compared with; nothing where it is not compared."""
+    if not isinstance(node, ast.Compare):
+        return []
+    every = [node.left, *node.comparators]
+    others = [one for one in every if not (isinstance(one, ast.Attribute) and one.attr == "length_s")]
+    parts = [part for one in others for part in (one.elts if isinstance(one, ast.Tuple) else [one])]
+    return parts if len(others) < len(every) else []
+
+
+def picks_windows(node: ast.AST) -> bool:
+    """Whether windows are picked by a number: in Python, in SQL, or for an account of energy."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return re.search(r"\blength_s *(=|<|>|<=|>=|<>|!=) *[1-9]", node.value) is not None
+    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("EnergyBook"):
+        return any(map(is_number, node.args[:1]))
+    return any(is_number(side) and ast.unparse(side) != "0" for side in sides(node))
+
+
+def own_lengths(nodes: list[ast.AST]) -> Iterator[ast.AST]:
+    """Where names are given numbers that windows are then picked by."""
+    compared = {side.id for node in nodes for side in sides(node) if isinstance(side, ast.Name)}
+    for node in nodes:
+        given = [value for name, value in assigned(node) if name in compared]
+        if any(is_number(part) for one in given for part in (one.elts if isinstance(one, ast.Tuple) else [one])):
+            yield node
+
+
 OPEN, MEASURED, UNMEASURED = (
     ("new", "accepted", "applied"),
     ("verified", "did_not_help"),
@@ -103,52 +149,76 @@ RULES = {
     "suggestion_target": Rule(
         "paceline/events/commands.py",
         ("suggestion",),
-        is_target,
+        each(is_target),
         "use paceline.events.SUGGESTION_TARGET, or suggestion_target of paceline/command_rules.py",
     ),
-    "open_suggestions": Rule(SUGGESTIONS, ("applied",), holds(*OPEN), "use paceline.events.OPEN_SUGGESTIONS"),
+    "open_suggestions": Rule(SUGGESTIONS, ("applied",), each(holds(*OPEN)), "use paceline.events.OPEN_SUGGESTIONS"),
     "measured_suggestions": Rule(
-        SUGGESTIONS, ("did_not_help",), holds(*MEASURED), "use paceline.events.MEASURED_SUGGESTIONS"
+        SUGGESTIONS, ("did_not_help",), each(holds(*MEASURED)), "use paceline.events.MEASURED_SUGGESTIONS"
     ),
     "unmeasured_suggestions": Rule(
-        SUGGESTIONS, ("withdrawn",), holds(*UNMEASURED), "use paceline.events.UNMEASURED_SUGGESTIONS"
+        SUGGESTIONS, ("withdrawn",), each(holds(*UNMEASURED)), "use paceline.events.UNMEASURED_SUGGESTIONS"
     ),
     "closed_suggestions": Rule(
-        "", ("withdrawn",), holds(*MEASURED, *UNMEASURED), "use paceline.events.CLOSED_SUGGESTIONS"
+        "", ("withdrawn",), each(holds(*MEASURED, *UNMEASURED)), "use paceline.events.CLOSED_SUGGESTIONS"
     ),
     "suggestion_states": Rule(
-        SUGGESTIONS, ("withdrawn",), holds(*OPEN, *MEASURED, *UNMEASURED), "use paceline.events.SuggestionState"
+        SUGGESTIONS, ("withdrawn",), each(holds(*OPEN, *MEASURED, *UNMEASURED)), "use paceline.events.SuggestionState"
     ),
-    "answerable": Rule(SUGGESTIONS, ("accepted",), holds("new", "accepted"), "use paceline.events.ANSWERABLE"),
+    "answerable": Rule(SUGGESTIONS, ("accepted",), each(holds("new", "accepted")), "use paceline.events.ANSWERABLE"),
     "open_findings": Rule(
         "paceline/events/findings.py",
         ("suspected",),
-        holds("suspected", "confirmed"),
+        each(holds("suspected", "confirmed")),
         "use paceline.events.OPEN_FINDINGS",
     ),
     "counted_findings": Rule(
-        "paceline/lost_time.py", ("recovered",), holds("confirmed", "recovered"), "use COUNTED of paceline/lost_time.py"
+        "paceline/lost_time.py",
+        ("recovered",),
+        each(holds("confirmed", "recovered")),
+        "use COUNTED of paceline/lost_time.py",
     ),
     "finding_states": Rule(
         "paceline/events/findings.py",
         ("suspected",),
-        holds("suspected", "confirmed", "recovered"),
+        each(holds("suspected", "confirmed", "recovered")),
         "use paceline.events.FindingState",
     ),
     "severities": Rule(
         "paceline/events/findings.py",
         ("critical", "info"),
-        holds("info", "warning", "critical"),
+        each(holds("info", "warning", "critical")),
         "use paceline.events.SEVERITIES or Severity",
     ),
     "severity_order": Rule(
         "",
         ("critical", "info"),
-        orders("info", "warning", "critical"),
+        each(orders("info", "warning", "critical")),
         "use paceline.events.SEVERITY_ORDER",
     ),
     "warm_up_steps": Rule(
-        "paceline/events/training.py", ("warm",), named("_?warm_?up(_steps)?"), "use paceline.events.WARM_UP_STEPS"
+        "paceline/events/training.py",
+        ("warm",),
+        each(named("_?warm_?up(_steps)?")),
+        "use paceline.events.WARM_UP_STEPS",
+    ),
+    "window_length": Rule(
+        "", ("window",), each(picks_windows), "compare with SHORT_, MEDIUM_ or LONG_WINDOW_S of paceline.events"
+    ),
+    "own_window_length": Rule(
+        "", ("length_s",), own_lengths, "take it from SHORT_, MEDIUM_ or LONG_WINDOW_S of paceline.events"
+    ),
+    "window_lengths": Rule(
+        "",
+        ("window",),
+        each(listed("(job_|node_)?(window|length)s?_s")),
+        "use JOB_WINDOWS_S or NODE_WINDOWS_S of paceline.events",
+    ),
+    "window_length_named": Rule(
+        "paceline/events/windows.py",
+        ("window",),
+        each(named("(SHORT|MEDIUM|LONG|ARCHIVE)_WINDOW_S")),
+        "use the one of paceline.events",
     ),
 }
 #: Path and rule of what has the form alone.
@@ -168,11 +238,9 @@ def repeats(path: str, source: str) -> Iterator[tuple[str, str]]:
     """Each repeat in ``source``: its rule, and where it is and what to write instead."""
     text = source.lower()
     rules = [one for one in RULES.items() if one[1].home != path and all(word in text for word in one[1].words)]
-    nodes = ast.walk(ast.parse(source)) if rules else ()
-    for node in nodes:
-        for name, rule in rules:
-            if rule.breaks(node):
-                yield name, f"{path}:{getattr(node, 'lineno', 0)}: {rule.fix}"
+    nodes = list(ast.walk(ast.parse(source))) if rules else []
+    for name, rule in rules:
+        yield from ((name, f"{path}:{getattr(node, 'lineno', 0)}: {rule.fix}") for node in rule.finds(nodes))
 
 
 def found() -> list[tuple[str, str]]:
@@ -192,7 +260,7 @@ def test_a_constant_of_the_contract_has_one_home() -> None:
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.home])
 def test_the_home_of_each_holds_it(name: str) -> None:
     rule = RULES[name]
-    assert any(map(rule.breaks, ast.walk(ast.parse((ROOT / rule.home).read_text()))))
+    assert any(True for _ in rule.finds(list(ast.walk(ast.parse((ROOT / rule.home).read_text())))))
 
 
 @pytest.mark.parametrize(
@@ -211,6 +279,13 @@ def test_the_home_of_each_holds_it(name: str) -> None:
         ("severity_order", 'rank = {"critical": 0, "warning": 1, "info": 2}.get(word, 3)'),
         ("warm_up_steps", "STEPS, WARM_UP = 4096, 6"),
         ("warm_up_steps", "class Config:  warmup_steps: int = 5"),
+        ("window_length", "is_shown = window.length_s == 10.0"),
+        ("window_length", "is_kept = 60 <= window.length_s"),
+        ("window_length", "sql = 'SELECT * FROM job_window WHERE length_s = 60'"),
+        ("window_length", "windows = EnergyBook(10.0)"),
+        ("window_lengths", "LENGTHS_S = (1.0, 10.0, 60.0)  # of windows"),
+        ("own_window_length", "NODES_S, JOBS_S = 60.0, 10.0; is_shown = event.length_s in (JOBS_S, NODES_S)"),
+        ("window_length_named", "MEDIUM_WINDOW_S = 30.0"),
         ("finding_states", 'State = Literal["suspected", "confirmed", "recovered"]'),
     ],
 )
@@ -227,6 +302,10 @@ def test_a_second_one_is_found_with_its_line(name: str, source: str) -> None:
         'ORDER = {"new": 0, "accepted": 1, "applied": 2}',
         "_WARM_UP = (6.0, 2.0, 1.3)",
         "warm_up = config.warmup_steps + 5",
+        "good = window.length_s > 0 and window.length_s == MEDIUM_WINDOW_S",
+        "sql = 'SELECT sum(length_s) / 3600 FROM device_window WHERE length_s > 0'",
+        "SHOWN_S = MEDIUM_WINDOW_S; is_shown = event.length_s == SHOWN_S",
+        "BUCKETS_S = (0.5, 1.0, 2.5, 10.0, 60.0)",
         'LEVELS = ["debug", "info", "warning", "error"]',
         'COLOURS = {"critical": "red", "warning": "yellow", "info": "grey"}',
         'ORDER = {"critical": 0, "warning": 1, "info": 2, "debug": 3}',
