@@ -10,14 +10,13 @@ import msgspec
 
 from paceline.events import UNMEASURED_SUGGESTIONS, Finding, RankWindow, Suggestion
 from paceline.events.findings import STATE_ORDER
+from paceline.events.silence import JOB_SILENT_S
 from paceline.job_state import JobState, job_state, runs_twice
 from paceline.lost_time import lost_s
 from paceline.words import is_confirmed, label, seconds
 
 from .model import LATE_S, SUGGESTION_ORDER, Job, Model
 
-#: Seconds without a message before a running job is called silent.
-SILENT_S = 20.0
 MOST_ROWS = 500
 
 
@@ -152,7 +151,7 @@ def _state(job: Job, says: JobState, now_s: float) -> str:
     """One word. A job that is stuck says little: no step ends and no window comes, so that is no silence."""
     if job.life.ended_by(job.measured_s) is not None:
         return f"failed {job.life.exit_status}" if job.life.exit_status else "ended"
-    if now_s - job.heard_s > SILENT_S and says.word != "stuck":
+    if now_s - job.heard_s > JOB_SILENT_S and says.word != "stuck":
         return "silent"
     return says.word
 

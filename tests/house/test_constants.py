@@ -220,11 +220,18 @@ RULES = {
         each(named("(SHORT|MEDIUM|LONG|ARCHIVE)_WINDOW_S")),
         "use the one of paceline.events",
     ),
+    "silence": Rule(
+        "paceline/events/silence.py",
+        ("silent",),
+        each(named("_?(.*_)?SILENT(_.*)?_S")),
+        "name it by what is silent, in paceline/events/silence.py",
+    ),
 }
 #: Path and rule of what has the form alone.
 OTHERS = {
     ("paceline/alerts/alert.py", "suggestion_target"): "the id of an alert, beside finding:ID; no command goes there",
     ("streams/advice/ledger.py", "answerable"): "states before it is done, of the table in lifecycle.py",
+    ("collectors/benchmark/local_ranks.py", "silence"): "a process that the benchmark has started itself",
     ("paceline/balance/pipeline_example.py", "warm_up_steps"): "steps of an example before it measures",
     ("paceline/balance/setting_up.py", "warm_up_steps"): "steps of a mode of the balancer, none unless asked for",
     ("paceline/training/marks.py", "warm_up_steps"): "steps before the probe is switched off and on",
@@ -286,6 +293,8 @@ def test_the_home_of_each_holds_it(name: str) -> None:
         ("window_lengths", "LENGTHS_S = (1.0, 10.0, 60.0)  # of windows"),
         ("own_window_length", "NODES_S, JOBS_S = 60.0, 10.0; is_shown = event.length_s in (JOBS_S, NODES_S)"),
         ("window_length_named", "MEDIUM_WINDOW_S = 30.0"),
+        ("silence", "MOST_JOBS, SILENT_S = 100, 60.0"),
+        ("silence", "_NODE_SILENT_S = 5 * 60"),
         ("finding_states", 'State = Literal["suspected", "confirmed", "recovered"]'),
     ],
 )
@@ -306,6 +315,8 @@ def test_a_second_one_is_found_with_its_line(name: str, source: str) -> None:
         "sql = 'SELECT sum(length_s) / 3600 FROM device_window WHERE length_s > 0'",
         "SHOWN_S = MEDIUM_WINDOW_S; is_shown = event.length_s == SHOWN_S",
         "BUCKETS_S = (0.5, 1.0, 2.5, 10.0, 60.0)",
+        "SILENT_S = silence.NODE_SILENT_S",
+        "silent_steps: int = 50",
         'LEVELS = ["debug", "info", "warning", "error"]',
         'COLOURS = {"critical": "red", "warning": "yellow", "info": "grey"}',
         'ORDER = {"critical": 0, "warning": 1, "info": 2, "debug": 3}',
