@@ -21,7 +21,7 @@ from .fleet_spec import (
 from .spec import SpecError
 
 #: Starts that are read: the years 2000 to 2999. A length of time alone, as in 2h, is none of them.
-EARLIEST_S, LATEST_S = 946_684_800.0, 32_503_680_000.0
+FIRST_START_S, LAST_START_S = 946_684_800.0, 32_503_680_000.0
 #: Most ranks of all jobs together, and most numbers of one step of one job.
 MOST_RANKS, MOST_CELLS = 1_000_000, 20_000_000
 
@@ -45,7 +45,7 @@ def check(spec: FleetSpec) -> None:
     """
     if not 1.0 <= spec.duration <= LONGEST_S:
         raise PlaceError("duration", f"{spec.duration:g} s; from 1 s to 366 d")
-    if not EARLIEST_S <= spec.start_s <= LATEST_S:
+    if not FIRST_START_S <= spec.start_s <= LAST_START_S:
         raise PlaceError("start", "a moment such as 2026-01-05T08:00:00Z, from the year 2000 on")
     if not 0.1 <= spec.sampling.every <= spec.sampling.message <= 3600.0:
         raise PlaceError("sampling", "every is 100ms or more, and a message spans as much or more, up to 1h")

@@ -10,6 +10,7 @@ rows are offsets in seconds from the batch's ``t0_s`` (Unix time on the producer
 and exact to a microsecond. ``None`` means *not measured*; 0 is a value.
 """
 
+from paceline.bounds import LATEST_S
 from paceline.events.balance import (
     MOST_BALANCED,
     MOST_SHARE,
@@ -29,7 +30,6 @@ from paceline.events.balance import (
     Tile,
 )
 from paceline.events.base import (
-    LATEST_S,
     MOST_MEASURED,
     SCHEMA_VERSION,
     Accounted,

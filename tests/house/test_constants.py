@@ -8,6 +8,7 @@ another meaning, each with its reason.
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,19 @@ import pytest
 from tests.product import PRODUCT
 
 ROOT = Path(__file__).parents[2]
+#: The nodes that rules are about.
+JUDGED = (
+    ast.Assign,
+    ast.AnnAssign,
+    ast.Call,
+    ast.Compare,
+    ast.Constant,
+    ast.Dict,
+    ast.JoinedStr,
+    ast.List,
+    ast.Set,
+    ast.Tuple,
+)
 FOLDERS = (*PRODUCT, "importers", "simulator")
 
 
@@ -139,6 +153,18 @@ def own_lengths(nodes: list[ast.AST]) -> Iterator[ast.AST]:
             yield node
 
 
+def bounds_times(node: ast.AST) -> bool:
+    """Whether 1e11, however it is written, ends a range: in a comparison, or behind 0.0 in a tuple or a call."""
+    if isinstance(node, ast.Compare):
+        return any(map(_is_latest, (node.left, *node.comparators)))
+    parts = node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, ast.Tuple) else []
+    return any(ast.unparse(low) in ("0", "0.0") and _is_latest(high) for low, high in pairwise(parts))
+
+
+def _is_latest(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and node.value == 1e11
+
+
 OPEN, MEASURED, UNMEASURED = (
     ("new", "accepted", "applied"),
     ("verified", "did_not_help"),
@@ -216,7 +242,7 @@ RULES = {
     ),
     "window_length_named": Rule(
         "paceline/events/windows.py",
-        ("window",),
+        ("_window_s",),
         each(named("(SHORT|MEDIUM|LONG|ARCHIVE)_WINDOW_S")),
         "use the one of paceline.events",
     ),
@@ -225,6 +251,18 @@ RULES = {
         ("silent",),
         each(named("_?(.*_)?SILENT(_.*)?_S")),
         "name it by what is silent, in paceline/events/silence.py",
+    ),
+    "latest": Rule(
+        "",
+        ("e11",),
+        each(bounds_times),
+        "use paceline.events.LATEST_S, or paceline/bounds.py where there is no msgspec",
+    ),
+    "latest_named": Rule(
+        "paceline/bounds.py",
+        ("latest_s",),
+        each(named("_?LATEST_S")),
+        "another bound has a name of its own, as LAST_DATE_S of ui/moments.py",
     ),
 }
 #: Path and rule of what has the form alone.
@@ -245,7 +283,7 @@ def repeats(path: str, source: str) -> Iterator[tuple[str, str]]:
     """Each repeat in ``source``: its rule, and where it is and what to write instead."""
     text = source.lower()
     rules = [one for one in RULES.items() if one[1].home != path and all(word in text for word in one[1].words)]
-    nodes = list(ast.walk(ast.parse(source))) if rules else []
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, JUDGED)] if rules else []
     for name, rule in rules:
         yield from ((name, f"{path}:{getattr(node, 'lineno', 0)}: {rule.fix}") for node in rule.finds(nodes))
 
@@ -295,6 +333,9 @@ def test_the_home_of_each_holds_it(name: str) -> None:
         ("window_length_named", "MEDIUM_WINDOW_S = 30.0"),
         ("silence", "MOST_JOBS, SILENT_S = 100, 60.0"),
         ("silence", "_NODE_SILENT_S = 5 * 60"),
+        ("latest", "is_time = 0.0 <= at_s <= 1.0e11"),
+        ("latest", "ever = Scope(0.0, 1e11)"),
+        ("latest_named", "LATEST_S = 32_503_680_000.0"),
         ("finding_states", 'State = Literal["suspected", "confirmed", "recovered"]'),
     ],
 )
@@ -317,6 +358,8 @@ def test_a_second_one_is_found_with_its_line(name: str, source: str) -> None:
         "BUCKETS_S = (0.5, 1.0, 2.5, 10.0, 60.0)",
         "SILENT_S = silence.NODE_SILENT_S",
         "silent_steps: int = 50",
+        "BUS_BYTES_PER_S = 100e9",
+        "LATEST_US = int(LATEST_S * 1e6)",
         'LEVELS = ["debug", "info", "warning", "error"]',
         'COLOURS = {"critical": "red", "warning": "yellow", "info": "grey"}',
         'ORDER = {"critical": 0, "warning": 1, "info": 2, "debug": 3}',
