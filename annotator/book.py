@@ -19,7 +19,7 @@ from .gpu_minute import GpuMinutes
 
 #: Nodes, parts of jobs and profiles that are known of at most; devices and pods of a node, ranks of a part.
 MOST_NODES, MOST_PARTS, MOST_PROFILES = 50_000, 100_000, 20_000
-MOST_DEVICES, MOST_PODS, MOST_RANKS = 256, 1_024, 4_096
+MOST_DEVICES, MOST_PODS, MOST_PLACES = 256, 1_024, 4_096
 NAMESPACE = "kubernetes_namespace"
 #: Job, namespace and teller.
 PartKey = tuple[str, str, str]
@@ -144,7 +144,7 @@ class Book:
             return
         if held is not None and held.producer == event.producer and event.sequence < held.sequence:
             return
-        places = event.places[:MOST_RANKS]
+        places = event.places[:MOST_PLACES]
         devices = tuple(dict.fromkeys(place.device for place in places))[:MOST_DEVICES]
         part = Part(
             Job(event.job, event.attempt),

@@ -10,7 +10,7 @@ rows are offsets in seconds from the batch's ``t0_s`` (Unix time on the producer
 and exact to a microsecond. ``None`` means *not measured*; 0 is a value.
 """
 
-from paceline.bounds import LATEST_S
+from paceline.bounds import LATEST_S, RANK_LIMIT
 from paceline.events.balance import (
     MOST_BALANCED,
     MOST_SHARE,
@@ -187,6 +187,7 @@ __all__ = [
     "POD_LABEL",
     "QUOTA_ADVICE",
     "QUOTA_LEAST",
+    "RANK_LIMIT",
     "SAMPLE",
     "SCHEMA_VERSION",
     "SESSION_NAME",

@@ -13,7 +13,7 @@ from paceline.events.findings import STATE_ORDER, is_of_nodes
 from paceline.events.silence import WORKERS_SILENT_S
 from paceline.job_life import JobLife
 
-MOST_JOBS, MOST_RANKS, MOST_FINDINGS, MOST_SUGGESTIONS = 1_000, 4_096, 5_000, 2_000
+MOST_JOBS, KEPT_RANKS, MOST_FINDINGS, MOST_SUGGESTIONS = 1_000, 4_096, 5_000, 2_000
 #: Windows of this length are shown; shorter ones where none has come for so long.
 SHOWN_S, LATE_S = events.MEDIUM_WINDOW_S, 20.0
 #: What a reader must see first.
@@ -144,7 +144,7 @@ class Model:
         if job is None or event.length_s > SHOWN_S:
             return
         held = job.ranks.get(event.rank)
-        if held is None and len(job.ranks) >= MOST_RANKS:
+        if held is None and len(job.ranks) >= KEPT_RANKS:
             oldest = min(job.ranks.values(), key=lambda one: (_end(one), -one.rank))
             if _end(oldest) >= _end(event):
                 return

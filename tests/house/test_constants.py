@@ -165,6 +165,15 @@ def _is_latest(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and node.value == 1e11
 
 
+def limits_ranks(node: ast.AST) -> bool:
+    """Whether ranks are limited by 2**20, however it is written: in a comparison, or in what is called after them."""
+    if not isinstance(node, ast.Compare | ast.Assign | ast.AnnAssign):
+        return False
+    text = ast.unparse(node)
+    about = [ast.unparse(one) for one in node.targets] if isinstance(node, ast.Assign) else [text]
+    return "rank" in "".join(about).lower() and re.search(r"2 \*\* 20\b|1 << 20\b|\b1048576\b", text) is not None
+
+
 OPEN, MEASURED, UNMEASURED = (
     ("new", "accepted", "applied"),
     ("verified", "did_not_help"),
@@ -264,6 +273,13 @@ RULES = {
         each(named("_?LATEST_S")),
         "another bound has a name of its own, as LAST_DATE_S of ui/moments.py",
     ),
+    "rank_limit": Rule("paceline/bounds.py", ("rank",), each(limits_ranks), "use paceline.events.RANK_LIMIT"),
+    "most_ranks": Rule(
+        "",
+        ("most_ranks",),
+        each(named("_?MOST_RANKS")),
+        "use paceline.events.RANK_LIMIT, or the setting MOST_RANKS; another bound has a name of its own",
+    ),
 }
 #: Path and rule of what has the form alone.
 OTHERS = {
@@ -336,6 +352,10 @@ def test_the_home_of_each_holds_it(name: str) -> None:
         ("latest", "is_time = 0.0 <= at_s <= 1.0e11"),
         ("latest", "ever = Scope(0.0, 1e11)"),
         ("latest_named", "LATEST_S = 32_503_680_000.0"),
+        ("rank_limit", "is_one = 0 <= rank < 2**20"),
+        ("rank_limit", "Rank = Annotated[int, Field(ge=0, lt=1 << 20)]"),
+        ("rank_limit", "class Init:  n_ranks: Annotated[int, Meta(ge=1, le=1_048_576)]"),
+        ("most_ranks", "MOST_JOBS, MOST_RANKS = 1_000, 4_096"),
         ("finding_states", 'State = Literal["suspected", "confirmed", "recovered"]'),
     ],
 )
@@ -359,6 +379,8 @@ def test_a_second_one_is_found_with_its_line(name: str, source: str) -> None:
         "SILENT_S = silence.NODE_SILENT_S",
         "silent_steps: int = 50",
         "BUS_BYTES_PER_S = 100e9",
+        "most_ranks: int = MOST_RANKS.default",
+        "MOST_BYTES = 2**20  # of a rank",
         "LATEST_US = int(LATEST_S * 1e6)",
         'LEVELS = ["debug", "info", "warning", "error"]',
         'COLOURS = {"critical": "red", "warning": "yellow", "info": "grey"}',
