@@ -1,7 +1,8 @@
 """The events: what travels on the topics, and nothing that does anything.
 
-Rule of this package: frozen data with its unit in the field name, no behaviour. A change is additive only (new optional
-fields); every released shape has a golden file in ``tests/paceline/golden``. Unknown fields are ignored on reading.
+Rule of this package: frozen data with its unit in the field name, and the constants that its readers share; no
+behaviour. A change is additive only (new optional fields); every released shape has a golden file in
+``tests/paceline/golden``. Unknown fields are ignored on reading.
 
 High-rate events are **columnar batches**: parallel lists, one entry a row, so that a node's sidecar sends one message a
 second for all its ranks. Words that repeat (operations, groups) are sent once as a vocabulary and rows hold indices
