@@ -12,16 +12,15 @@ from typing import Any, NamedTuple, TypeVar
 
 from paceline.alerts.alert import Alert, of_finding
 from paceline.alerts.book import AlertBook, Standing
-from paceline.events import POD_LABEL, DeviceSamples, Finding, JobDescribed, JobProfile, NodeDescribed
+from paceline.events import POD_LABEL, SEVERITY_ORDER, DeviceSamples, Finding, JobDescribed, JobProfile, NodeDescribed
+from paceline.events.silence import NODE_SILENT_S, NODE_WITHOUT_GPUS_SILENT_S
 
 from .gpu_minute import GpuMinutes
 
 #: Nodes, parts of jobs and profiles that are known of at most; devices and pods of a node, ranks of a part.
 MOST_NODES, MOST_PARTS, MOST_PROFILES = 50_000, 100_000, 20_000
-MOST_DEVICES, MOST_PODS, MOST_RANKS = 256, 1_024, 4_096
+MOST_DEVICES, MOST_PODS, MOST_PLACES = 256, 1_024, 4_096
 NAMESPACE = "kubernetes_namespace"
-#: After how long a node is silent: one with GPUs is sampled all the time, another is described every ten minutes.
-SILENT_S, SILENT_WITHOUT_GPUS_S = 300.0, 1_500.0
 #: Job, namespace and teller.
 PartKey = tuple[str, str, str]
 Key = TypeVar("Key")
@@ -123,7 +122,7 @@ class Book:
 
     def silent(self, described: NodeDescribed, now_s: float) -> bool:
         """Whether nothing was heard of a node for some minutes."""
-        most_s = SILENT_S if described.devices else SILENT_WITHOUT_GPUS_S
+        most_s = NODE_SILENT_S if described.devices else NODE_WITHOUT_GPUS_SILENT_S
         return now_s - self._heard_s.get(described.node, now_s) > most_s
 
     def _hear(self, node: str, heard_s: float) -> None:
@@ -145,7 +144,7 @@ class Book:
             return
         if held is not None and held.producer == event.producer and event.sequence < held.sequence:
             return
-        places = event.places[:MOST_RANKS]
+        places = event.places[:MOST_PLACES]
         devices = tuple(dict.fromkeys(place.device for place in places))[:MOST_DEVICES]
         part = Part(
             Job(event.job, event.attempt),
@@ -213,11 +212,10 @@ class Book:
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
     """Which to tell of: the gravest, then what names a rank or device, then the surest, then the first by name."""
-    grave = {"critical": 0, "warning": 1, "info": 2}
     standing = [verdict for verdict in verdicts if verdict.standing.fires]
     return min(
         standing,
-        key=lambda one: (grave[one.alert.severity], not one.accuses, -one.confidence, one.alert.id),
+        key=lambda one: (SEVERITY_ORDER[one.alert.severity], not one.accuses, -one.confidence, one.alert.id),
         default=None,
     )
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from paceline import wire
-from paceline.events.base import LATEST_S
+from paceline.events import LATEST_S
 from paceline.history.manifest import Gap, Manifest
 from paceline.history.store import Store
 from paceline.kafka.follow import BEGINNING, ConsumerRecord, Follower, Jump

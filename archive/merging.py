@@ -7,6 +7,7 @@ and not once a commit. What another source than the bus has filled in stays apar
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from paceline.events import ARCHIVE_WINDOW_S, LONG_WINDOW_S
 from paceline.history.manifest import DataFile, written_for
 from paceline.history.table import Keep
 from paceline.history.tables import BY_NAME
@@ -19,10 +20,10 @@ FAN_IN, MOST_CELLS = 8, 40_000_000
 SETTLED_S = 3 * 3600.0
 DAY_S = 86_400.0
 #: Windows older than their detail are merged into such of so many seconds.
-COARSE_S = 300
+COARSE_S = int(ARCHIVE_WINDOW_S)
 #: The tables whose windows are made coarser. Of jobs, of which there are few, those of a minute stay as they are.
 COARSENED = ("job_window", "rank_window", "device_window", "host_window")
-OF_JOB_S = 60.0
+OF_JOB_S = LONG_WINDOW_S
 
 
 class Days(NamedTuple):

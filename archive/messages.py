@@ -22,9 +22,9 @@ from paceline.history.tables import DEVICE_WORDS, HOST_WORDS, PHASE_WORDS
 from .column_buffers import lists
 
 #: Windows of ranks, GPUs and hosts that are shorter are not kept: they are most of what there is, and add up to these.
-SHORTEST_S = 60.0
+SHORTEST_S = events.LONG_WINDOW_S
 #: The same of jobs, of which there are few.
-SHORTEST_OF_JOB_S = 10.0
+SHORTEST_OF_JOB_S = events.MEDIUM_WINDOW_S
 _json = msgspec.json.Encoder()
 
 

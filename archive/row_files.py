@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from paceline.events import LATEST_S
 from paceline.history.manifest import DataFile
 from paceline.history.table import Table
 
@@ -88,7 +89,7 @@ def summed(table: Table, rows: pa.Table, file: str, date: str, cluster: str, siz
         rows=rows.num_rows,
         bytes=size,
         first_s=0.0 if times["min"] is None else times["min"],
-        last_s=1e11 if times["max"] is None else times["max"],
+        last_s=LATEST_S if times["max"] is None else times["max"],
         # A bound that is cut off still bounds.
         low=low[:_LONGEST],
         high=high if len(high) <= _LONGEST else "\U0010ffff",

@@ -12,9 +12,10 @@ from collections import OrderedDict
 from typing import Any, NamedTuple
 
 from paceline.events import CAPTURE_PIECE_BYTES, AuditEntry, CapturePiece
+from paceline.events.silence import CAPTURE_SILENT_S
 
-#: Captures and bytes that are kept: the oldest go first. A rank that tells nothing for so long has failed.
-MOST_CAPTURES, MOST_BYTES, SILENT_S = 100, 512 * 1024 * 1024, 900.0
+#: Captures and bytes that are kept: the oldest go first.
+MOST_CAPTURES, MOST_BYTES = 100, 512 * 1024 * 1024
 #: Whoever has a rank answers within this of the others; and when none has answered at all, there is nobody.
 SETTLED_S, UNHEARD_S = 10.0, 60.0
 NOBODY = "no answer: is the job running, with its sidecars on this Kafka?"
@@ -88,7 +89,7 @@ class _Capture:
                 trace.fail(trace.reason or NOT_HERE)
             elif trace.state == "asked" and now_s - self.asked_s > UNHEARD_S:
                 trace.fail(NOBODY)
-            elif trace.state in ("running", "arriving") and now_s - self.asked_s > SILENT_S:
+            elif trace.state in ("running", "arriving") and now_s - self.asked_s > CAPTURE_SILENT_S:
                 trace.fail("its trace did not come")
 
 

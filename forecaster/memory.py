@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from paceline.events import DeviceSamples, JobDescribed, JobProfile, JobWindow
+from paceline.events import SHORT_WINDOW_S, DeviceSamples, JobDescribed, JobProfile, JobWindow
 
 from .history import History, SeriesSubject
 from .job_profiles import JobProfiles, JobState
@@ -84,7 +84,7 @@ class Memory:
             elif isinstance(event, DeviceSamples):
                 self._jobs.on_samples(event)
             else:
-                if isinstance(event, JobWindow) and event.length_s == 1.0:
+                if isinstance(event, JobWindow) and event.length_s == SHORT_WINDOW_S:
                     self._jobs.on_window(event)
                 for reading in self._subjects.readings(event):
                     self.counts.late += not self._history.put(reading.subject, reading.time_s, reading.value)

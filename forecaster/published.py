@@ -1,16 +1,17 @@
 """The forecasts that were published last, for ``/metrics``: a few moments and levels of each, of a bounded number.
 
 Rule of this file: it keeps and tells, behind a lock of its own; time is an argument. A series that has not grown for
-``SILENT_S`` seconds is told no more.
+``SERIES_SILENT_S`` seconds is told no more.
 """
 
 import threading
 from collections.abc import Iterable
 
 from paceline.events import Forecast
+from paceline.events.silence import SERIES_SILENT_S
 
-#: Forecasts that are told of at most, the whole before its parts, and for how long after the series' last growth.
-MOST_FORECASTS, SILENT_S = 200, 300.0
+#: Forecasts that are told of at most, the whole before its parts.
+MOST_FORECASTS = 200
 #: Of each forecast: the quarter and the end of its horizon, and the middle with the 80 % interval around it.
 LEVELS = (0.1, 0.5, 0.9)
 #: What is told of first.
@@ -46,7 +47,7 @@ class PublishedForecasts:
     def values(self, now_s: float) -> dict[Labels, float]:
         """What is forecast, by subject, metric, minutes ahead and level."""
         with self._lock:
-            self._held = {key: one for key, one in self._held.items() if now_s < one[0] + SILENT_S}
+            self._held = {key: one for key, one in self._held.items() if now_s < one[0] + SERIES_SILENT_S}
             return {labels: value for _, values in self._held.values() for labels, value in values.items()}
 
 

@@ -6,14 +6,14 @@ Rule of this file: pure. A key is ``cluster/what/…/field``; aggregates are ser
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from paceline.events import DeviceWindow, HostWindow, JobDescribed, JobWindow
+from paceline.events import LONG_WINDOW_S, MEDIUM_WINDOW_S, DeviceWindow, HostWindow, JobDescribed, JobWindow
 from paceline.schema import unit_of
 
 from .aggregates import Aggregates, Share, Sums
 from .history import SeriesSubject
 
 #: Seconds of the windows that are followed.
-NODES_S, JOBS_S = 60.0, 10.0
+NODES_S, JOBS_S = LONG_WINDOW_S, MEDIUM_WINDOW_S
 DEVICE = ("sm_active_ratio", "utilization_ratio", "fb_used_bytes", "power_w", "temperature_celsius")
 HOST = ("cpu_ratio", "memory_used_bytes", "disk_read_bytes_per_s", "network_rx_bytes_per_s")
 #: A GPU is free with no more than this in use, of its time and of its memory.

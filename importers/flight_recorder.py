@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
-from paceline.events import CollectiveTimings, OpenCollective
+from paceline.events import RANK_LIMIT, CollectiveTimings, OpenCollective
 from paceline.flight_recorder import Entry, Facts, between_two, entries, facts, load, uncounted
 from paceline.timed_event import TimedEvent
 from paceline.topics import COLLECTIVE_V1
@@ -22,7 +22,6 @@ from .notes import Notes, SourceError
 from .one_run import check_apart
 from .op_rows import MOST_ROWS, MOST_S
 
-MOST_RANKS = 1 << 20
 #: PyTorch's own limit for collectives, where a dump has none, in seconds.
 _LIMIT_S = 600.0
 #: A rank is first said to wait for so long, in seconds, so that all are known to wait before any waits long.
@@ -110,7 +109,7 @@ class Recorders:
             RecorderError: it cannot be read.
             SourceError: its rank is not known, or another file has it.
         """
-        if rank is None or rank >= MOST_RANKS:
+        if rank is None or rank >= RANK_LIMIT:
             raise SourceError("no rank in its name: a dump's name ends in it, as nccl_trace_rank_3")
         dump = load(stream)
         if rank in self._ranks:
@@ -144,7 +143,7 @@ class Recorders:
         self._world = max(self._world, rank + 1)
         for group, members in said.members.items():
             self._sizes[group] = max(self._sizes[group], len(members))
-            self._world = max(self._world, min(max(members, default=-1) + 1, MOST_RANKS))
+            self._world = max(self._world, min(max(members, default=-1) + 1, RANK_LIMIT))
 
     def _add(self, own: _Rank, entry: Entry) -> None:
         self._timed |= entry.took_s >= 0

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from paceline.events import Whole
+from paceline.events import RANK_LIMIT, Whole
 
 _WORDS = (
     ("allreduce", "all_reduce"),
@@ -64,7 +64,7 @@ _BYTES = {
     **dict.fromkeys(("byte", "char", "bool", "int8", "uint8"), 1),
 }
 #: Eight bytes each are still a count that an event may hold.
-_MOST_ELEMENTS, _MOST_RANKS, _MOST_SEQUENCE = 2**49, 2**20, 2**53
+_MOST_ELEMENTS, _MOST_SEQUENCE = 2**49, 2**53
 _MOST_WORD = 128
 
 
@@ -136,7 +136,7 @@ def told(name: str, own: CollectiveArgs | None, around: Iterable[tuple[str, Coll
     return Told(
         operation,
         group[:_MOST_WORD],
-        next((part.size for part in parts if part.size and 0 < part.size < _MOST_RANKS), 0),
+        next((part.size for part in parts if part.size and 0 < part.size < RANK_LIMIT), 0),
         next((size for part in parts if (size := _size(part))), 0),
         next(
             (part.sequence for part in parts if part.sequence is not None and 0 <= part.sequence < _MOST_SEQUENCE), None

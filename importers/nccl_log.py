@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 from paceline import columns
-from paceline.events import RankFact, RankFacts, Speakers, StepTimings
+from paceline.events import RANK_LIMIT, RankFact, RankFacts, Speakers, StepTimings
 from paceline.timed_event import TimedEvent
 from paceline.topics import OP
 from paceline.utf8 import as_utf8
@@ -22,7 +22,6 @@ from .notes import Notes, SourceError
 
 #: Threads that are remembered, words of one fact of a thread, variables of one, and ranks that are named in a remark.
 MOST_THREADS, _MOST_WORDS, _MOST_FACTS, _MOST_NAMED = 2**17, 8, 64, 8
-_MOST_RANKS = 2**20
 #: Lines of a host whose name is another's with text before it, beyond which it is a host of its own.
 _FEW_LINES = 2
 #: So many ranks of one word show what NCCL's word is.
@@ -83,7 +82,7 @@ class _Thread:
             self.words[said.fact] = said.word
 
     def _join(self, init: Init) -> None:
-        if not 0 <= init.rank < init.size <= _MOST_RANKS:
+        if not 0 <= init.rank < init.size <= RANK_LIMIT:
             return
         if len(self.ranks) < _MOST_WORDS or init.size in self.ranks:
             self.ranks[init.size] = init.rank

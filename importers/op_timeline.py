@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline import nsight_tables
-from paceline.events import LATEST_S, OP_INDEX
+from paceline.events import LATEST_S, OP_INDEX, RANK_LIMIT
 
 from .aliases import COLUMNS, find_columns, op_of
 from .exposed_communication import phases
@@ -26,7 +26,6 @@ UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _ABSURD_S = 86_400.0
 #: Median steps outside these are more likely a wrong unit than a job.
 _LIKELY_S = (1e-3, 100.0)
-_MOST_RANKS = 2**20
 _MOST_STEP = 2**53
 #: Of the rows of a table: what is odd about fewer is dirt.
 _NEARLY_ALL = 0.9
@@ -271,7 +270,7 @@ class OpTimeline:
             leave_out(~np.isfinite(columns[name]), f"no {name}")
         leave_out(columns["op"] < 0, "no op")
         with np.errstate(invalid="ignore"):
-            leave_out((rank < 0) | (rank >= _MOST_RANKS) | (rank != np.floor(rank)), "impossible rank")
+            leave_out((rank < 0) | (rank >= RANK_LIMIT) | (rank != np.floor(rank)), "impossible rank")
             leave_out((step < 0) | (step > _MOST_STEP) | (step != np.floor(step)), "impossible step")
             leave_out(duration < 0, "negative duration")
             if (duration[keep] > _ABSURD_S).sum() > keep.sum() / 10:
@@ -310,7 +309,7 @@ class OpTimeline:
 
         def places(name: str) -> dict[int, int]:
             values = columns[name][first]
-            placed = np.isfinite(values) & (values >= 0) & (values < _MOST_RANKS)
+            placed = np.isfinite(values) & (values >= 0) & (values < RANK_LIMIT)
             return dict(zip(ranks[placed].tolist(), values[placed].astype(np.int64).tolist(), strict=True))
 
         nodes = columns["node"][first].astype(np.int64).tolist()
@@ -335,7 +334,7 @@ class OpTimeline:
 
 def _size(places: Floats) -> int:
     """How long a dimension is, by the places in it."""
-    return int(places[(places >= 0) & (places < _MOST_RANKS)].max(initial=0)) + 1
+    return int(places[(places >= 0) & (places < RANK_LIMIT)].max(initial=0)) + 1
 
 
 def _within_a_group(rank: Floats, dp: Floats, stage: Floats) -> bool:
@@ -343,7 +342,7 @@ def _within_a_group(rank: Floats, dp: Floats, stage: Floats) -> bool:
 
     One worker may well have several stages, where these are virtual, but then others have its place in the data.
     """
-    told = np.isfinite(rank) & np.isfinite(dp) & np.isfinite(stage) & (rank >= 0) & (rank < _MOST_RANKS)
+    told = np.isfinite(rank) & np.isfinite(dp) & np.isfinite(stage) & (rank >= 0) & (rank < RANK_LIMIT)
     if not told.any():
         return False
     number, place = rank[told].astype(np.int64), dp[told]

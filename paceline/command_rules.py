@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from paceline.events import AuditEntry, Command, Outcome
+from paceline.events import SUGGESTION_TARGET, AuditEntry, Command, Outcome
 
 #: No command waits longer than this for a reader; and how far two clocks may be apart.
 LONGEST_S, CLOCKS_APART_S = 3600.0, 300.0
@@ -43,7 +43,7 @@ def node_target(node: str) -> str:
 
 def suggestion_target(id_: str) -> str:
     """The target that addresses whoever holds the suggestion with that id."""
-    return f"{SUGGESTION}:{id_}"
+    return f"{SUGGESTION_TARGET}{id_}"
 
 
 class Reader(NamedTuple):

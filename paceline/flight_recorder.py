@@ -19,12 +19,12 @@ from typing import IO, Any, ClassVar, NamedTuple, NoReturn
 
 import msgspec
 
+from paceline.bounds import RANK_LIMIT
 from paceline.visible import visible
 
 MOST_BYTES = 512 << 20
 _MOST_ENTRIES = 200_000
 _MOST_FRAMES = 256
-_MOST_RANKS = 1 << 20
 #: Nothing takes longer, in seconds; no time is later than that of nanoseconds in 63 bits.
 _MOST_S, _LATEST_NS = 1e7, 1 << 63
 #: What the unpickler raises on bytes that are no pickle.
@@ -259,9 +259,9 @@ def _members(config: Any) -> dict[str, tuple[int, ...]]:
     made = {}
     for name, group in list(config.items())[:100_000]:
         ranks = group.get("ranks") if isinstance(group, dict) else None
-        listed = ranks[:_MOST_RANKS] if isinstance(ranks, list) else ()
+        listed = ranks[:RANK_LIMIT] if isinstance(ranks, list) else ()
         text = ranks if isinstance(ranks, str) else " ".join(_text(one, 8) for one in listed)
-        made[_text(name, 200)] = tuple(int(one) for one in re.findall(r"\d{1,7}", text)[:_MOST_RANKS])
+        made[_text(name, 200)] = tuple(int(one) for one in re.findall(r"\d{1,7}", text)[:RANK_LIMIT])
     return made
 
 

@@ -6,12 +6,10 @@ Rule of this file: pure. Whether a job runs at all is for who follows its messag
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from paceline.events import Finding
+from paceline.events import SEVERITY_ORDER, Finding
 from paceline.events.findings import is_of_two_runs
 from paceline.words import WHOLE_JOB, kind, line_of, subject
 
-#: The worst first.
-_SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
 #: Kinds in which no step ends; and those that make no job slow: one says too little, in the other a rank still works.
 _STUCK = frozenset(("hang", "collective_mismatch", "order_deadlock", "network"))
 _RUNS = frozenset(("insufficient_data", "waiting"))
@@ -61,7 +59,7 @@ def _rank(finding: Finding) -> tuple[bool, bool, int, float, str]:
     return (
         finding.kind not in _STUCK,
         finding.state != "confirmed",
-        _SEVERITIES.get(finding.severity, 1),
+        SEVERITY_ORDER.get(finding.severity, 1),
         -finding.cost.lost_s,
         finding.id,
     )

@@ -15,8 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-#: No rank has this number; what events hold (``paceline.events.Rank``) ends here, too.
-MOST = 2**20
+from paceline.bounds import RANK_LIMIT
 
 
 class Launched(NamedTuple):
@@ -122,4 +121,4 @@ def number(environ: Mapping[str, str], name: str) -> int | None:
     raw = environ.get(name, "")
     if not (raw.isascii() and raw.isdigit() and len(raw) < 10):
         return None
-    return int(raw) if int(raw) < MOST else None
+    return int(raw) if int(raw) < RANK_LIMIT else None

@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from paceline.bounds import LATEST_S
 from paceline.install import install
-from paceline.rated import LATEST_S, LONGEST_WORD, MOST_SPEEDS, Speed, replace, speed_of, versions_of
+from paceline.rated import LONGEST_WORD, MOST_SPEEDS, Speed, replace, speed_of, versions_of
 
 LAYOUT = 1
 #: What a file may hold.

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from paceline.bounds import LATEST_S
 from paceline.rated_names import CPU as CPU
 from paceline.rated_names import FASTEST as FASTEST
 from paceline.rated_names import HOST as HOST
@@ -27,8 +28,8 @@ from paceline.settings import RATED_FILE
 LAYOUT = 1
 #: What a file may hold.
 MOST_BYTES, MOST_SPEEDS, MOST_VERSIONS, LONGEST_WORD = 2**20, 1024, 64, 256
-#: No count is more, and Unix time ends in the year 5138, as in events.
-MOST_COUNTED, LATEST_S = 2**53, 1e11
+#: No count is more, as in events.
+MOST_COUNTED = 2**53
 
 
 @dataclass(frozen=True)

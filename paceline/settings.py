@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
+from paceline.bounds import RANK_LIMIT
 from paceline.visible import without_login
 
 T = TypeVar("T")
@@ -327,8 +328,8 @@ RATED_FILE = Setting(
 MOST_RANKS = Setting(
     "PACELINE_MOST_RANKS",
     262_144,
-    whole(1, 2**20),
-    "1 to 1048576",
+    whole(1, RANK_LIMIT),
+    f"1 to {RANK_LIMIT}",
     "ranks of one job that are judged; those beyond are left out, and the job's findings say so",
 )
 

@@ -21,9 +21,9 @@ from .fleet_spec import (
 from .spec import SpecError
 
 #: Starts that are read: the years 2000 to 2999. A length of time alone, as in 2h, is none of them.
-EARLIEST_S, LATEST_S = 946_684_800.0, 32_503_680_000.0
+FIRST_START_S, LAST_START_S = 946_684_800.0, 32_503_680_000.0
 #: Most ranks of all jobs together, and most numbers of one step of one job.
-MOST_RANKS, MOST_CELLS = 1_000_000, 20_000_000
+MOST_FLEET_RANKS, MOST_CELLS = 1_000_000, 20_000_000
 
 #: A node that tells nothing stands in ``silences``.
 _KINDS = tuple(kind for kind in EXPECTED if kind != "silent")
@@ -45,7 +45,7 @@ def check(spec: FleetSpec) -> None:
     """
     if not 1.0 <= spec.duration <= LONGEST_S:
         raise PlaceError("duration", f"{spec.duration:g} s; from 1 s to 366 d")
-    if not EARLIEST_S <= spec.start_s <= LATEST_S:
+    if not FIRST_START_S <= spec.start_s <= LAST_START_S:
         raise PlaceError("start", "a moment such as 2026-01-05T08:00:00Z, from the year 2000 on")
     if not 0.1 <= spec.sampling.every <= spec.sampling.message <= 3600.0:
         raise PlaceError("sampling", "every is 100ms or more, and a message spans as much or more, up to 1h")
@@ -95,8 +95,8 @@ def _check_jobs(spec: FleetSpec, groups: dict[str, NodeGroup]) -> None:
         seen.add((job.name, job.attempt))
         _check_place(path, job, groups)
         ranks += len(job.nodes) * len(spec.gpus(job))
-        if ranks > MOST_RANKS:
-            raise PlaceError(path, f"more than {MOST_RANKS} ranks in all jobs up to this one")
+        if ranks > MOST_FLEET_RANKS:
+            raise PlaceError(path, f"more than {MOST_FLEET_RANKS} ranks in all jobs up to this one")
         begin, end = spec.span(job)
         if not 0 <= begin < end:
             raise PlaceError(path, f"from {begin:g} s to {end:g} s: it ends after it starts, at 0 or later")

@@ -6,6 +6,8 @@ innermost, then data, then pipeline, so rank = (pp x dp_size + dp) x tp_size + t
 
 from dataclasses import dataclass, field, replace
 
+from paceline.events import RANK_LIMIT
+
 from .fault import Fault
 
 RANKS_A_NODE = 8
@@ -128,8 +130,8 @@ class Spec:
         return replace(fault, ranks=ranks, nodes=tuple(sorted(nodes - {*strange})), switches=())
 
     def _check_shape(self) -> None:
-        if min(self.ranks, self.dp, self.tp, self.pp) < 1 or self.ranks >= 2**20:
-            raise SpecError("ranks, dp, tp and pp are 1 or more, and ranks at most 1,048,575")
+        if min(self.ranks, self.dp, self.tp, self.pp) < 1 or self.ranks >= RANK_LIMIT:
+            raise SpecError(f"ranks, dp, tp and pp are 1 or more, and ranks at most {RANK_LIMIT - 1:,}")
         if self.dp * self.tp * self.pp != self.ranks:
             raise SpecError(
                 f"dp {self.dp} x tp {self.tp} x pp {self.pp} is {self.dp * self.tp * self.pp}, not {self.ranks} ranks"

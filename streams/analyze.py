@@ -13,7 +13,16 @@ from collections.abc import Callable
 from paceline import recording, terminal, topics, wire
 from paceline.energy.energy_book import EnergyBook
 from paceline.energy.tariff import tariff
-from paceline.events import DeviceSamples, Event, Finding, HostSamples, JobDescribed, NodeDescribed, StepTimings
+from paceline.events import (
+    NODE_WINDOWS_S,
+    DeviceSamples,
+    Event,
+    Finding,
+    HostSamples,
+    JobDescribed,
+    NodeDescribed,
+    StepTimings,
+)
 from paceline.options import Parser
 from paceline.settings import MOST_RANKS
 from paceline.this_node import this_node
@@ -39,7 +48,6 @@ from .reports.panel import panel
 from .reports.summary import Summary
 from .routes import ROUTES
 from .told_file import ToldFile
-from .windows.node_windows import LENGTHS_S
 
 EXAMPLES = """\
 examples:
@@ -54,7 +62,7 @@ examples:
 #: Samples of nodes over less time than this do not show that nothing is wrong.
 LEAST_SAMPLED_S = NodeConfig().throttled.confirm_s
 #: Windows that a recording's energy is summed of: the shortest, for a recording ends anywhere.
-ENERGY_S = min(LENGTHS_S)
+ENERGY_S = min(NODE_WINDOWS_S)
 #: What judges a recording: of what is told a cluster its advice has a way of its own.
 RECORDED = ROUTES | {ADVICE.name: (ClusterRatings,)}
 #: Beyond so many bad lines only their number is told.

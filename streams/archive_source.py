@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from paceline.events import LATEST_S
 from paceline.history.query import Connection, History, QueryError
 from paceline.history.store import StoreError
 from paceline.history.table import Table
@@ -37,8 +38,8 @@ from .report_source import SourceError
 _OF_JOBS = (JOB, JOB_WINDOW, RANK_WINDOW, FINDING, PROFILE, PLAN, THRESHOLD)
 _OF_MACHINES = (NODE, DEVICE_WINDOW, HOST_WINDOW)
 _OF_ALL = (SUGGESTION, FORECAST)
-#: All that a clock can say; and how long after a job's last word its findings and suggestions may come.
-_EVER_S, _AFTER_S = 1e11, 3600.0
+#: How long after a job's last word its findings and suggestions may come.
+_AFTER_S = 3600.0
 
 
 class _Span(NamedTuple):
@@ -101,7 +102,7 @@ class ArchiveSource:
         return heapq.merge(*streams, key=lambda one: one.time_s)
 
     def _span(self, history: History) -> _Span | None:
-        with history.connect(Scope(0.0, _EVER_S, self.cluster, self.job), (JOB.name, JOB_WINDOW.name)) as connection:
+        with history.connect(Scope(0.0, LATEST_S, self.cluster, self.job), (JOB.name, JOB_WINDOW.name)) as connection:
             return _span(connection)
 
 

@@ -15,9 +15,8 @@ import msgspec
 
 from paceline import columns
 from paceline.events import CollectiveCalls, CollectiveTimings, Event, JobDescribed, OpTimings, StepTimings
+from paceline.events.silence import RUN_SILENT_S
 
-#: A run that was silent for so long is over: who comes then belongs to another.
-SILENT_S = 600.0
 #: Jobs, and runs of each, that are known at a time: the oldest are forgotten first.
 MOST_JOBS, MOST_RUNS = 1000, 100
 
@@ -43,7 +42,7 @@ class _Run:
         others = (held for name, held in self.ranks.items() if name != node)
         return (
             world_size == self.world_size
-            and abs(time_s - self.last_s) <= SILENT_S
+            and abs(time_s - self.last_s) <= RUN_SILENT_S
             and all(ranks.isdisjoint(held) for held in others)
         )
 
@@ -63,7 +62,7 @@ class _Said:
         again = self.pids.keys() & pids.keys()
         if not again or event.started_s <= self.started_s:
             return False
-        over = self.ended or event.started_s > last_s + SILENT_S
+        over = self.ended or event.started_s > last_s + RUN_SILENT_S
         return over or all(pids[rank] != self.pids[rank] for rank in again)
 
     def describe(self, event: JobDescribed) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from paceline.command_rules import Action, Answered, CommandRules, Reader, RefusedError, suggestion_target
-from paceline.events import ACCEPT, DISMISS, Because, Command, Event, Suggestion
+from paceline.events import ACCEPT, DISMISS, SUGGESTION_TARGET, Because, Command, Event, Suggestion
 
 from .advice.advice import Advice
 from .advice.config import AdviceConfig
@@ -92,7 +92,7 @@ class ClusterAdvice:
         for suggestion in suggestions:
             if suggestion_target(suggestion.id) == command.target:
                 return f"{suggestion.id} is {suggestion.state}"
-        state = self._states.get(command.target.removeprefix(suggestion_target("")))
+        state = self._states.get(command.target.removeprefix(SUGGESTION_TARGET))
         if state is None:
             raise RefusedError(f"no such suggestion in cluster {command.cluster}: never made, or long over")
         before = " or ".join(was for was, signal in TRANSITIONS if signal == command.action and was)

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from paceline import topics, wire
-from paceline.command_rules import SUGGESTION
 from paceline.events import (
+    LONG_WINDOW_S,
+    MEDIUM_WINDOW_S,
+    SUGGESTION_TARGET,
     Command,
     DeviceWindow,
     Event,
@@ -31,7 +33,7 @@ ADVICE = Topic(f"{STREAMS_GROUP}-advice", bytes, "cluster", "derived", 24 * HOUR
 #: What is read for this alone.
 PASSED_ON = (topics.JOB, topics.PROFILE, topics.FORECAST, topics.COMMAND)
 #: Windows of a job, and of a device or host, that advice is made of.
-JOB_WINDOWS_S, NODE_WINDOW_S = (10.0, 60.0), 60.0
+JOB_LENGTHS_S, NODE_LENGTH_S = (MEDIUM_WINDOW_S, LONG_WINDOW_S), LONG_WINDOW_S
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
@@ -64,19 +66,19 @@ def _always(event: Any) -> bool:
 
 
 def _of_node(event: DeviceWindow | HostWindow) -> bool:
-    return event.length_s == NODE_WINDOW_S
+    return event.length_s == NODE_LENGTH_S
 
 
 _CONCERNED: dict[type, Callable[[Any], bool]] = {
     Finding: _always,
-    JobWindow: lambda event: event.length_s in JOB_WINDOWS_S,
+    JobWindow: lambda event: event.length_s in JOB_LENGTHS_S,
     DeviceWindow: _of_node,
     HostWindow: _of_node,
     JobProfile: _always,
     Forecast: _always,
     NodeDescribed: _always,
     JobDescribed: _always,
-    Command: lambda event: event.target.startswith(f"{SUGGESTION}:"),
+    Command: lambda event: event.target.startswith(SUGGESTION_TARGET),
 }
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from paceline.columns import rows
-from paceline.events import CollectiveCalls, CollectiveSums, CollectiveTimings, StepTimings
+from paceline.events import RANK_LIMIT, CollectiveCalls, CollectiveSums, CollectiveTimings, StepTimings
 
 from .collective_rows import (
     NO_SPANS,
@@ -28,7 +28,7 @@ from .collective_rows import (
     together,
 )
 from .coverage import CoverageTracker
-from .limits import ABSURD_S, MOST_RANKS
+from .limits import ABSURD_S
 from .link_rows import LinkRows, link_rows
 from .raw_columns import Ints, floats, whole
 from .vocabularies import Groups, Words
@@ -149,7 +149,7 @@ def _summed(
         groups.of([part.groups for part in parts], group, [rows(part.reached_group) for part in parts]),
         whole([part.reached_seq for part in parts]),
     )
-    there = (reached.rank >= 0) & (reached.rank < MOST_RANKS) & (reached.seq >= 0) & (reached.group >= 0)
+    there = (reached.rank >= 0) & (reached.rank < RANK_LIMIT) & (reached.seq >= 0) & (reached.group >= 0)
     return (
         only_sound(sums, sums_sound(sums), coverage),
         only_sound(spans, spans_sound(spans), coverage),

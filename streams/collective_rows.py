@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.events import RANK_LIMIT
+
 from .coverage import CoverageTracker
-from .limits import ABSURD_S, MOST_RANKS
+from .limits import ABSURD_S
 from .raw_columns import Ints
 from .robust import Array
 from .runs import starts
@@ -105,7 +107,7 @@ def _lasts(seconds: Array) -> NDArray[np.bool_]:
 
 def calls_sound(calls: Calls) -> NDArray[np.bool_]:
     """Which collectives can be."""
-    sound = (calls.rank >= 0) & (calls.rank < MOST_RANKS) & (calls.seq >= 0)
+    sound = (calls.rank >= 0) & (calls.rank < RANK_LIMIT) & (calls.seq >= 0)
     sound &= (calls.group >= 0) & (calls.operation >= 0) & np.isfinite(calls.start_s)
     return np.asarray(sound & _lasts(calls.wait_s) & _lasts(calls.duration_s))
 
@@ -118,7 +120,7 @@ def sums_sound(sums: Sums) -> NDArray[np.bool_]:
 
 def spans_sound(spans: Spans) -> NDArray[np.bool_]:
     """Which spans can be."""
-    sound = (spans.ranks >= 0) & (spans.ranks < MOST_RANKS) & np.isfinite(spans.first_s)
+    sound = (spans.ranks >= 0) & (spans.ranks < RANK_LIMIT) & np.isfinite(spans.first_s)
     # Waits that overlap may add up to more than the time there was.
     return np.asarray(sound & _lasts(spans.last_s - spans.first_s) & (spans.waited_s >= 0) & (spans.waited_s < np.inf))
 

@@ -8,14 +8,13 @@ for as long afterwards as it takes to read its last word.
 from collections import OrderedDict
 
 from paceline.energy.energy_book import EnergyBook
-from paceline.events import DeviceWindow, HostWindow
+from paceline.events import MEDIUM_WINDOW_S, DeviceWindow, HostWindow
+from paceline.events.silence import SERIES_SILENT_S
 
 #: Windows that are counted.
-COUNTED_S = 10.0
+COUNTED_S = MEDIUM_WINDOW_S
 #: Nodes at a time (the newest heard), and jobs of each.
 MOST_NODES, MOST_JOBS = 10_000, 64
-#: A node, or a job on one, of which nothing came for so long is told no more.
-SILENT_S = 300.0
 Labels = tuple[str, ...]
 Key = tuple[str, str]
 
@@ -43,7 +42,7 @@ class EnergyMeters:
 
     def values(self, now_s: float) -> dict[Labels, float]:
         """Joules by (job, node, part), of no job under an empty name; of nodes that are there."""
-        for key in [key for key, (_, heard_s) in self._nodes.items() if now_s >= heard_s + SILENT_S]:
+        for key in [key for key, (_, heard_s) in self._nodes.items() if now_s >= heard_s + SERIES_SILENT_S]:
             del self._nodes[key]
         told: dict[Labels, float] = {}
         for (_, name), (book, _) in self._nodes.items():
@@ -60,7 +59,7 @@ def _told(name: str, book: EnergyBook) -> dict[Labels, float]:
         nobodys = {"gpu": node.idle_gpu_j, "host": node.idle_host_j, "unsampled": node.gap_j}
         told |= {("", name, part): joules for part, joules in nobodys.items() if joules > 0}
         for (_, job), account in book.jobs.items():
-            if (account.until_s or 0.0) + SILENT_S < newest_s:
+            if (account.until_s or 0.0) + SERIES_SILENT_S < newest_s:
                 continue
             host = [one for one in (account.cpu_j, account.dram_j) if one is not None]
             if account.gpu_j is not None:

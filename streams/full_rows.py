@@ -9,17 +9,15 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from paceline.command_rules import job_target
-from paceline.events import FULL_ROWS, Command, Event, Finding, JobWindow
+from paceline.events import FULL_ROWS, OPEN_FINDINGS, Command, Event, Finding, JobWindow
+from paceline.events.silence import ROWS_SILENT_S
 from paceline.identity import LONGEST
 
 ISSUER = "paceline-streams"
-OPEN = ("suspected", "confirmed")
 #: For how long one command asks, and when the next follows.
 FULL_ROWS_S, AGAIN_S = 120.0, 90.0
 #: For so long at most on account of one finding.
 LONG_S = 600.0
-#: A job that has been silent for so long sends no rows, full or not.
-SILENT_S = 60.0
 #: Jobs that are kept, the longest silent goes first; and findings of one of them.
 MOST_JOBS, MOST_FINDINGS = 10_000, 256
 
@@ -53,7 +51,7 @@ class FullRowsRequests:
             self._jobs.move_to_end(key)
 
     def _note(self, key: tuple[str, str], job: _Job | None, finding: Finding, now_s: float) -> _Job | None:
-        if finding.state not in OPEN:
+        if finding.state not in OPEN_FINDINGS:
             if job is not None:
                 job.open.pop(finding.id, None)
             return job
@@ -75,7 +73,7 @@ class FullRowsRequests:
                 continue
             if not job.open:
                 del self._jobs[key]
-            elif now_s - job.heard_s <= SILENT_S and now_s < max(job.open.values()):
+            elif now_s - job.heard_s <= ROWS_SILENT_S and now_s < max(job.open.values()):
                 job.again_s = now_s + AGAIN_S
                 commands.append(self._command(*key, unix_s))
         return commands

@@ -12,6 +12,9 @@ from typing import Any
 
 from paceline.bus_turns import TURNS, bus_bytes_per_s
 from paceline.events import (
+    MEDIUM_WINDOW_S,
+    OPEN_SUGGESTIONS,
+    SHORT_WINDOW_S,
     DeviceWindow,
     Event,
     Finding,
@@ -21,17 +24,17 @@ from paceline.events import (
     RankWindow,
     Suggestion,
 )
+from paceline.events.silence import SERIES_SILENT_S
 from paceline.job_life import JobLife
 
 from .energy_meters import EnergyMeters
 from .episodes.lifecycle import FINAL
 from .keyed_state import Key
-from .open_answers import OPEN_SUGGESTIONS
 
 #: Windows that are counted step by step, and those that gauges show.
-COUNTED_S, SHOWN_S = 1.0, 10.0
-#: A key that says nothing for so long is gone; one that has ended stays for as long as a scrape or two take.
-SILENT_S, ENDED_S = 300.0, 60.0
+COUNTED_S, SHOWN_S = SHORT_WINDOW_S, MEDIUM_WINDOW_S
+#: A key that has ended stays for as long as a scrape or two take.
+ENDED_S = 60.0
 #: How long what a finding has cost is told after it is over.
 COST_S = 300.0
 #: Jobs at a time (the newest heard), the worst ranks of each, its phases, and findings and suggestions of one key.
@@ -100,7 +103,7 @@ class Owner:
 
         Another worker may have heard of the end of some nodes, or of the start: who still speaks has not ended.
         """
-        return bool(now_s >= self.heard_s + (SILENT_S if self.ended_s is None else ENDED_S))
+        return bool(now_s >= self.heard_s + (SERIES_SILENT_S if self.ended_s is None else ENDED_S))
 
 
 class JobMeters:

@@ -3,7 +3,7 @@
 Rule of this file: pure and bounded. A launch has each rank once, and counts steps from 0. A producer is one sidecar;
 one that takes over from another on its node goes on with its steps, one of another launch begins them. One launch is
 judged at a time; another waits, unjudged, until all producers of the first have said goodbye, or said nothing for
-``SILENT_S`` in which the other went on. Two that report side by side are a finding.
+``LAUNCH_SILENT_S`` in which the other went on. Two that report side by side are a finding.
 
 What is judged is never of two launches. What a launch sends while it waits is not judged, for lack of the steps before.
 """
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from paceline.events import CollectiveCalls, Coverage, Finding, StepTimings
 from paceline.events.findings import OTHER_RANKS
+from paceline.events.silence import LAUNCH_SILENT_S
 from paceline.ranges import ranges
 
 from .episodes.finding import JobKey, Said, Subject, finding, number
@@ -22,8 +23,6 @@ from .episodes.tracker import Episode, Measured, Tracker
 from .raw_columns import array, whole
 from .snapshots import described, pack, unpack
 
-#: A launch that says nothing for so long, by the clock of one that reports meanwhile, is over.
-SILENT_S = 30.0
 #: Two launches that report side by side for so long do so at once: clocks of nodes are closer than that.
 BESIDE_S = 10.0
 #: A producer that begins with a step before this one begins a launch, where others are further.
@@ -172,7 +171,7 @@ class Launches:
         if one is not None and message.sequence > one.sequence:
             one.update(message)
             self.last_s = max(self.last_s, message.time_s)
-        if one is not None and not one.ended and (self._over() or self.last_s - self.alone_s >= SILENT_S):
+        if one is not None and not one.ended and (self._over() or self.last_s - self.alone_s >= LAUNCH_SILENT_S):
             found = self._calm(job)
             self._begin(message.producer)
             return Turn(judged=True, begins=True, found=found)

@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from paceline.columns import end_of_link, rows
-from paceline.events import CollectiveTimings, LinkColumns, LinkSample, StepTimings
+from paceline.events import RANK_LIMIT, CollectiveTimings, LinkColumns, LinkSample, StepTimings
 
-from .limits import MOST_RANKS
 from .raw_columns import Ints, floats, unknown, whole
 from .robust import Array
 
@@ -46,7 +45,7 @@ def link_rows(messages: Sequence[CollectiveTimings | StepTimings]) -> LinkRows:
 
 def _possible(links: LinkRows) -> LinkRows:
     """The rows of ranks that there can be."""
-    sound = (links.rank >= 0) & (links.rank < MOST_RANKS)
+    sound = (links.rank >= 0) & (links.rank < RANK_LIMIT)
     there = (links.of >= 0) & (links.of < sound.size)
     if sound.all() and there.all():
         return links

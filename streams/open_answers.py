@@ -8,16 +8,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from paceline.events import Event, Finding, Suggestion
+from paceline.events import OPEN_SUGGESTIONS, Event, Finding, Suggestion
 
 from .episodes.lifecycle import FINAL
 
 #: Open answers of one key that are kept, the newest.
 MOST = 200
 #: Ranks of a finding that are kept; of one with more, none.
-MOST_RANKS = 64
-#: A suggestion is open in these states: somebody may still do or watch something.
-OPEN_SUGGESTIONS = frozenset({"new", "accepted", "applied"})
+MOST_FINDING_RANKS = 64
 
 
 class _Kept(msgspec.Struct):
@@ -80,7 +78,7 @@ def _keep(held: dict[str, Finding] | dict[str, Suggestion], key: str, answer: Fi
 
 
 def _bare_finding(finding: Finding) -> Finding:
-    ranks = finding.ranks if len(finding.ranks) <= MOST_RANKS else []
+    ranks = finding.ranks if len(finding.ranks) <= MOST_FINDING_RANKS else []
     return msgspec.structs.replace(finding, ranks=ranks, devices=[], evidence=[], exonerated=[], summary="")
 
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 
 from paceline import columns
 from paceline.events import DeliveryAccount, Event, HostSamples, OpTimings, Produced, StepTimings
+from paceline.events.silence import SERIES_SILENT_S
 from paceline.sequences import Sequences
 from paceline.topics import Topic
 
 #: Senders that are told of, those heard last; and the processes of one that are told apart.
 MOST_SENDERS = 1000
-#: Who is silent for so long is told of no more.
-SILENT_S = 300.0
 MOST_PROCESSES = 100
 #: Producers of a topic whose numbers are remembered.
 MOST_PRODUCERS = 10_000
@@ -147,7 +146,7 @@ class Producers:
     def speaking(self, now_s: float) -> list[tuple[tuple[str, str, str], Sender]]:
         """The senders that were heard in the last five minutes, in order."""
         return sorted(
-            ((who, one) for who, one in self.senders.items() if now_s < one.heard_s + SILENT_S),
+            ((who, one) for who, one in self.senders.items() if now_s < one.heard_s + SERIES_SILENT_S),
             key=lambda each: each[0],
         )
 

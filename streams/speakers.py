@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from paceline import columns
-from paceline.events import CollectiveTimings, Column, OpTimings, Speakers, StepTimings
+from paceline.events import RANK_LIMIT, CollectiveTimings, Column, OpTimings, Speakers, StepTimings
 
-from .limits import MOST_RANKS
 from .rank_bound import ONE_BY_ONE, Timings, within
 
 #: Producers that are remembered at most; one that is forgotten is decoded again.
@@ -107,7 +106,7 @@ def _decoded(told: Speakers) -> RankSpeakers:
 
     def places(column: Column | None) -> list[int]:
         """Those in one dimension; what is no place is unknown."""
-        return [] if column is None else [one if -1 <= one < MOST_RANKS else -1 for one in numbers(column)]
+        return [] if column is None else [one if -1 <= one < RANK_LIMIT else -1 for one in numbers(column)]
 
     return RankSpeakers(
         numbers(told.ranks),

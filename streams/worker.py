@@ -15,6 +15,7 @@ from typing import NamedTuple
 import faust
 
 from paceline import hosts
+from paceline.events.silence import KAFKA_SILENT_S
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import TopicDescription, describe_topics
@@ -39,8 +40,6 @@ WATCH_S = 5.0
 STOP_S = 10.0
 #: Joining takes 3 to 5 s; what takes longer than this waits for an answer that will not come. And the end of all of it.
 READY_S, ENDED_S = 60.0, 2 * STOP_S + 5.0
-#: A broker that is there answers a heartbeat every 1.5 s, and a fetch every half second.
-SILENT_S = 10.0
 
 
 class WorkerError(Exception):
@@ -92,7 +91,7 @@ class Worker:
         if self.watch.gone:
             return f"no topic {', '.join(self.watch.gone)}"
         silent_s = time.monotonic() - self._answered_s
-        return f"no answer from Kafka for {silent_s:.0f} s" if silent_s > SILENT_S else None
+        return f"no answer from Kafka for {silent_s:.0f} s" if silent_s > KAFKA_SILENT_S else None
 
     def _answered(self) -> None:
         self._answered_s = time.monotonic()

@@ -16,7 +16,7 @@ from paceline.yaml_document import YamlDocument, YamlError
 EXECUTORS = ("local", "slurm", "kubernetes")
 #: Placements in all, and values of one dimension, that a trial may have.
 MOST_PLACEMENTS, MOST_VALUES = 1024, 256
-MOST_DEVICE, MOST_RANKS, MOST_NODES = 4095, 4096, 4096
+MOST_DEVICE, MOST_TRIAL_RANKS, MOST_NODES = 4095, 4096, 4096
 #: How long the runs of the last rung may be measured; steps, where they are counted.
 MOST_SECONDS, MOST_STEPS = 7 * 86_400.0, 10**7
 
@@ -25,7 +25,7 @@ Word = Annotated[str, Meta(pattern=r"^[^\x00\n\r]*\Z", max_length=1024)]
 Variable = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}\Z")]
 Argument = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,62}\Z")]
 Count = Annotated[int, Meta(ge=1, le=2**20)]
-Ranks = Annotated[int, Meta(ge=1, le=MOST_RANKS)]
+Ranks = Annotated[int, Meta(ge=1, le=MOST_TRIAL_RANKS)]
 Device = Annotated[int, Meta(ge=0, le=MOST_DEVICE)]
 Weight = Annotated[float, Meta(gt=0, le=1e6)]
 Seconds = Annotated[float, Meta(ge=0.5, le=86_400)]

@@ -9,7 +9,7 @@ import datetime
 from typing import NamedTuple
 
 from paceline.gpu.use import IDLE_RATIO
-from paceline.history.views import WAITING_RATIO
+from paceline.history.views import OF_LONG_WINDOWS, WAITING_RATIO
 
 from .history_link import DAY_S, Sought, midnight, next_month
 
@@ -173,7 +173,7 @@ def causes(sought: Sought, now_s: float) -> Question:
 
 def use(sought: Sought, now_s: float) -> Question:
     """Device-hours by use: watched, at work, idle though a job had the GPU, idle without one, and not measured."""
-    where = _Where(("length_s >= 60",))
+    where = _Where((OF_LONG_WINDOWS,))
     if sought.job:
         where = _job_is(where, sought.job)
     for column, word in (("node", sought.node), ("cluster", sought.cluster)):
@@ -218,7 +218,7 @@ def episodes(sought: Sought, now_s: float) -> Question:
 
 def pace(sought: Sought, now_s: float) -> Question:
     """The job's pace at ``POINTS`` moments or so: the median rank's, the worst's, and the share of waiting."""
-    where = _job_is(_Where(("length_s >= 60",)), sought.job)
+    where = _job_is(_Where((OF_LONG_WINDOWS,)), sought.job)
     weighed = "sum({0} * steps) / nullif(sum(steps) FILTER ({0} IS NOT NULL), 0) AS {0}"
     columns = ("step_median_s", "step_p95_s", "own_median_s", "own_worst_s")
     return Question(

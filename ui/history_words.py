@@ -19,7 +19,7 @@ from paceline.words import NONE, WAITING, state_words
 from .history_figures import Day, Episode
 from .history_link import address
 from .history_questions import day_of
-from .moments import length
+from .moments import LAST_DATE_S, length
 from .snapshot import name_of
 from .wording import Anchor, Cell, ratio
 
@@ -54,7 +54,7 @@ def moment(at_s: float | None) -> str:
     >>> moment(0.0), moment(1e30), moment(None)
     ('1970-01-01 00:00', 'not known', 'not known')
     """
-    if at_s is None or not 0.0 <= at_s < 2.5e11:
+    if at_s is None or not 0.0 <= at_s < LAST_DATE_S:
         return "not known"
     return datetime.datetime.fromtimestamp(at_s, datetime.UTC).strftime("%Y-%m-%d %H:%M")
 

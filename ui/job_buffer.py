@@ -17,8 +17,6 @@ from .step_ring import RANKS_MAX, StepRing
 
 #: Steps the heatmap can look back, and steps the phases are taken over.
 STEPS, PHASE_STEPS = 4096, 256
-#: The first steps of an attempt allocate, compile and connect: they would drown the phases of all later ones.
-WARM_UP = 5
 LENGTHS_MAX = 8
 #: Windows of a length whose collectives are kept: an hour of those of 10 s, six of those of a minute.
 TRAFFIC_WINDOWS = 360
@@ -165,7 +163,7 @@ class JobBuffer:
         if numbers.size:
             first = int(numbers.min())
             self.first_step = first if self.first_step is None else min(first, self.first_step)
-        return (self.first_step or 0) + WARM_UP
+        return (self.first_step or 0) + events.WARM_UP_STEPS
 
 
 def _whole(column: events.Column) -> npt.NDArray[np.int64]:

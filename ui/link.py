@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from paceline.events import LATEST_S
+from paceline.events import LATEST_S, RANK_LIMIT
 
 #: Names longer than this are no names.
 LONGEST = 300
@@ -128,7 +128,7 @@ def _text(value: object) -> str:
 def _value(name: str, text: str) -> Any:
     """What ``text`` says of ``name``; None where it cannot be."""
     if name == "rank":
-        return int(text) if text.isascii() and text.isdigit() and len(text) <= 7 and int(text) < 2**20 else None
+        return int(text) if text.isascii() and text.isdigit() and len(text) <= 7 and int(text) < RANK_LIMIT else None
     if name in ("from_s", "to_s"):
         return moment(text)
     if name == "span":

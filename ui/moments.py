@@ -11,7 +11,7 @@ from paceline.words import age, is_undated, seconds
 
 DAY_S = 86_400.0
 #: No calendar goes further.
-LATEST_S = 250_000_000_000.0
+LAST_DATE_S = 250_000_000_000.0
 #: Clocks differ by less than this without a word.
 AHEAD_S = 30.0
 
@@ -30,7 +30,7 @@ def local(time_s: float, zone: tzinfo) -> datetime | None:
     >>> local(0.0, UTC)
     datetime.datetime(1970, 1, 1, 0, 0)
     """
-    if not 0.0 <= time_s <= LATEST_S:
+    if not 0.0 <= time_s <= LAST_DATE_S:
         return None
     return datetime.fromtimestamp(time_s, zone).replace(tzinfo=None)
 

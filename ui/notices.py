@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from paceline.events.silence import JOB_SILENT_S, WORKERS_SILENT_S
 from paceline.job_state import job_state, runs_twice
 from paceline.settings import BROKERS, aimed_at
 from paceline.words import age, seconds
@@ -15,8 +16,6 @@ from .snapshot import JobLine, JobView, Snapshot
 
 #: The tone of each state of a job that reports.
 TONES = {"running": "good", "slow": "wait", "stuck": "lost"}
-#: Seconds without a message before a running job is called silent; before missing windows are worth a word.
-SILENT_S, WINDOWLESS_S = 20.0, 25.0
 
 RUN = ("paceline run -- torchrun --nproc-per-node 4 train.py", "watch a training run of yours, script unchanged")
 NAMED = ("paceline run --job NAME -- torchrun train.py", "start a run under a name of its own")
@@ -124,13 +123,13 @@ def _of_job(job: JobView, now_s: float) -> Notice | None:
         return Notice(
             "lost", f"This job ended {age(now_s, job.ended_s)} with exit status {job.exit_status}", text, (RUN,)
         )
-    if job.last_s is not None and now_s - job.last_s > SILENT_S:
+    if job.last_s is not None and now_s - job.last_s > JOB_SILENT_S:
         text = "Its end was not reported: it may hang, its node may be cut off, or it was killed."
         return Notice("wait", f"No message from this job since {age(now_s, job.last_s)}", text, (DOCTOR,))
     if runs_twice(job.latest):
         text = "Only the first is judged, and the steps below are of both. Stop one of them, or name each:"
         return Notice("wait", "Two runs of this name report at the same time", text, (NAMED,))
-    if (late_s := _without_window_s(job)) > WINDOWLESS_S:
+    if (late_s := _without_window_s(job)) > WORKERS_SILENT_S:
         return _unread(job, late_s)
     return None
 
@@ -162,7 +161,7 @@ def standing(job: JobView | JobLine, now_s: float) -> tuple[str, str]:
         state, twice = job.state, job.twice
     else:
         state, twice = job_state(job.latest), runs_twice(job.latest)
-    if job.last_s is None or now_s - job.last_s > SILENT_S:
+    if job.last_s is None or now_s - job.last_s > JOB_SILENT_S:
         return (f"silent, {state.words}", "lost") if state.word == "stuck" else ("silent", "wait")
     if twice:
         return f"{state.words}; two runs of this name", TONES[state.word if state.word != "running" else "slow"]

@@ -220,7 +220,9 @@ def view_of(buffer: JobBuffer) -> JobView:
     )
 
 
-def newest_window(windows: dict[float, events.JobWindow], wanted_s: float = 10.0) -> events.JobWindow | None:
+def newest_window(
+    windows: dict[float, events.JobWindow], wanted_s: float = events.MEDIUM_WINDOW_S
+) -> events.JobWindow | None:
     """The newest window, of the length nearest to ``wanted_s`` among those that are not out of date."""
     if not windows:
         return None

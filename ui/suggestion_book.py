@@ -9,19 +9,22 @@ from collections.abc import Iterable
 
 import msgspec
 
-from paceline.events import AuditEntry, Evidence, Suggestion
+from paceline.events import (
+    CLOSED_SUGGESTIONS,
+    OPEN_SUGGESTIONS,
+    SUGGESTION_TARGET,
+    AuditEntry,
+    Evidence,
+    Suggestion,
+)
 from paceline.visible import visible
 
 SUGGESTIONS, ANSWERS = 1_000, 500
 #: Rows of each list, and characters of a line, of a paragraph and of a manifest, that are kept.
 ROWS, LINE, PARAGRAPH, MANIFEST = 40, 300, 2_000, 20_000
 CUT = " …"
-#: States in which something is still to do or to see, in the order of a card's life; all others are closed.
-OPEN = ("new", "accepted", "applied")
-CLOSED = ("verified", "did_not_help", "dismissed", "expired", "withdrawn")
-STATES = (*OPEN, *CLOSED)
-#: What the target of a command about a suggestion begins with.
-TARGET = "suggestion:"
+#: All states, in the order of a card's life.
+STATES = (*OPEN_SUGGESTIONS, *CLOSED_SUGGESTIONS)
 
 
 class SuggestionBook:
@@ -38,8 +41,8 @@ class SuggestionBook:
             return
         self._held[suggestion.id] = _bounded(suggestion)
         if len(self._held) > self._most + self._most // 8:
-            kept = sorted(self._held.values(), key=lambda one: (one.state in CLOSED, -one.updated_s))[: self._most]
-            self._held = {one.id: one for one in kept}
+            kept = sorted(self._held.values(), key=lambda one: (one.state in CLOSED_SUGGESTIONS, -one.updated_s))
+            self._held = {one.id: one for one in kept[: self._most]}
 
     def all(self) -> tuple[Suggestion, ...]:
         """Every suggestion that is held."""
@@ -55,7 +58,7 @@ class AnswerBook:
 
     def take(self, entry: AuditEntry) -> None:
         """Keep ``entry`` where it answers such a command. Who obeys is heard before who refuses."""
-        if not entry.target.startswith(TARGET):
+        if not entry.target.startswith(SUGGESTION_TARGET):
             return
         held = self._held.get(entry.command_id)
         if held is None or held.outcome != "accepted":

@@ -7,11 +7,20 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from typing import Literal
 
-from paceline.events import AuditEntry, Effect, Gain, Suggestion
+from paceline.events import (
+    CLOSED_SUGGESTIONS,
+    MEASURED_SUGGESTIONS,
+    OPEN_SUGGESTIONS,
+    SEVERITY_ORDER,
+    AuditEntry,
+    Effect,
+    Gain,
+    Suggestion,
+)
 from paceline.words import LONGEST_NAME, digits, quantity
 
 from .asked_change import Change
-from .suggestion_book import CLOSED, OPEN, STATES
+from .suggestion_book import STATES
 from .wording import ratio
 
 Tone = Literal["good", "wait", "lost", "ended"]
@@ -27,8 +36,7 @@ WORDS = {
     "withdrawn": "withdrawn",
 }
 #: What is shown unless somebody chooses otherwise: what is to do, and how the last ended.
-SHOWN = (*OPEN, "verified", "did_not_help")
-SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
+SHOWN = (*OPEN_SUGGESTIONS, *MEASURED_SUGGESTIONS)
 #: Nobody answers a command after so long.
 PATIENCE_S = 10.0
 #: Numbers beyond are told by their power of ten.
@@ -40,7 +48,8 @@ def ranked(suggestions: Iterable[Suggestion], states: Collection[str] = STATES) 
 
     def place(one: Suggestion) -> tuple[object, ...]:
         hours, share = one.gain.gpu_hours_per_day or 0.0, one.gain.throughput_ratio or 0.0
-        return (one.state in CLOSED, -hours, -share, SEVERITIES.get(one.severity, 1), -one.updated_s, one.id)
+        over = one.state in CLOSED_SUGGESTIONS
+        return (over, -hours, -share, SEVERITY_ORDER.get(one.severity, 1), -one.updated_s, one.id)
 
     kept = [one for one in suggestions if one.state in states or one.state not in STATES]
     return sorted(kept, key=place)
@@ -60,7 +69,7 @@ def state_words(state: str) -> str:
 
 def tone(state: str) -> Tone:
     """How a state is marked."""
-    return TONES.get(state, "ended" if state in CLOSED else "wait")
+    return TONES.get(state, "ended" if state in CLOSED_SUGGESTIONS else "wait")
 
 
 def gains(gain: Gain) -> list[str]:

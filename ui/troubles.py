@@ -5,6 +5,7 @@ Rule of this file: pure; one line a trouble, the gravest first. What is well is 
 
 from dataclasses import dataclass
 
+from paceline.events.silence import WORKERS_SILENT_S
 from paceline.words import age
 
 from .snapshot import SenderLine, Snapshot
@@ -14,8 +15,8 @@ LAG, RECENT_S = 1_000, 3600.0
 #: A sender that holds back more than some seconds of messages, and was heard this lately, has lost its way.
 HELD_BACK, HEARD_S = 60, 120.0
 NAMED = 3
-#: What collectors send turns into windows of ten seconds by the clock; so much later than that nobody reads it.
-SAMPLED, UNREAD_S = ("device", "host"), 25.0
+#: The topics of what collectors send.
+SAMPLED = ("device", "host")
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def _unread(snapshot: Snapshot) -> list[Trouble]:
     names = []
     for line in (lines[topic] for topic in SAMPLED if topic in lines):
         since_s = line.began_s if windows.last_s is None else max(line.began_s, windows.last_s)
-        if line.last_s is not None and line.last_s - since_s > UNREAD_S:
+        if line.last_s is not None and line.last_s - since_s > WORKERS_SILENT_S:
             names.append(line.topic)
     if not names:
         return []

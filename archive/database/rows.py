@@ -8,8 +8,7 @@ bytes are cut (``texts.name``), sentences of more than 4,000 letters, too; the e
 from typing import Any
 
 from paceline import wire
-from paceline.events import Finding, JobDescribed, Suggestion
-from paceline.events.base import LATEST_S
+from paceline.events import LATEST_S, Finding, JobDescribed, Suggestion
 from paceline.topics import Topic
 
 from .texts import document, name, sentence

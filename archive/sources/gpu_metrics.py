@@ -3,13 +3,14 @@
 Rule of this file: data. A bit mask has no mean, and the last XID is no measurement: neither is asked for.
 """
 
+from paceline.events import ARCHIVE_WINDOW_S
 from paceline.gpu.dcgm import exported
 from paceline.history.tables import DEVICE_WINDOW, DEVICE_WORDS
 from paceline.prometheus import Metric
 from paceline.schema import unit_of
 
 #: The windows that are filled in, as long as those that old windows are merged into.
-WINDOW_S = 300.0
+WINDOW_S = ARCHIVE_WINDOW_S
 _NOT_ASKED = ("throttle_reasons", "throttled_ratio", "xid", "pcie_generation", "pcie_width")
 #: A GPU that has a value of one of these at a time was there.
 _TELLING = ("utilization_ratio", "temperature_celsius", "power_w", "fb_used_bytes")

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from paceline.events import LATEST_S
 from paceline.history.query import History
 from paceline.history.store import Store
 from paceline.history.table import PUBLISHED
@@ -33,7 +34,7 @@ PROGRAM = "sacct"
 #: How long it may take, and what it may say.
 ANSWER_S, MOST_BYTES = 120.0, 128 * 1024 * 1024
 HOUR_S, DAY_S = 3600.0, 86_400.0
-_EVER = Scope(0.0, 1e11)
+_EVER = Scope(0.0, LATEST_S)
 
 
 class Asked(NamedTuple):

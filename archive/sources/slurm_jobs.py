@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from paceline.events.base import LATEST_S
+from paceline.events import LATEST_S
 
 #: What is asked, and how times are to be told.
 FIELDS = (

@@ -15,7 +15,7 @@ from .results import PARTS
 
 NODES = "nodes.yaml"
 LEAST_S, MOST_S, DEFAULT_S = 2, 3600, 20
-MOST_RANKS = 1024
+MOST_BENCHMARK_RANKS = 1024
 EXAMPLES = """\
 examples:
   paceline benchmark                                all of it on this node, in some 20 seconds
@@ -107,7 +107,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--device", metavar="NAME", type=_kind(device, allowed), help=f"{allowed} (default: all GPUs, else the CPU)"
     )
-    parser.add_argument("--ranks", metavar="N", type=_kind(whole(2, MOST_RANKS), f"2 to {MOST_RANKS}"), help=_RANKS)
+    ranks = _kind(whole(2, MOST_BENCHMARK_RANKS), f"2 to {MOST_BENCHMARK_RANKS}")
+    parser.add_argument("--ranks", metavar="N", type=ranks, help=_RANKS)
     parser.add_argument("--disk-folder", metavar="DIR", default=".", help="measure this folder's disk (default: here)")
     parser.add_argument("--nodes", metavar="FILE", help="put this node's entry into FILE, which others share")
     parser.add_argument("--node", metavar="NAME", help="name of this node; default: PACELINE_NODE, else the host name")

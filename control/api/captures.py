@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
 
 from paceline.command_rules import job_target
-from paceline.events import CAPTURE
+from paceline.events import CAPTURE, RANK_LIMIT
 from paceline.web.failures import NOT_FOUND, RefusedError
 from paceline.web.token import GUARDED
 from paceline.words import listed
@@ -19,7 +19,7 @@ from ..captures import CaptureBook
 from .publishes import Publishes
 from .shapes import AWAY, BODY, CONFLICT, Asker, Strict
 
-Rank = Annotated[int, Field(ge=0, lt=2**20)]
+Rank = Annotated[int, Field(ge=0, lt=RANK_LIMIT)]
 
 
 class CaptureWish(Strict):

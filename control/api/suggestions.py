@@ -8,16 +8,13 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from paceline.command_rules import suggestion_target
-from paceline.events import ACCEPT, DISMISS
+from paceline.events import ANSWERABLE
 from paceline.web.failures import NOT_FOUND, RefusedError
 from paceline.web.token import GUARDED
 
 from ..book import Book
 from .publishes import Publishes
 from .shapes import AWAY, BODY, CONFLICT, Asker, Because
-
-#: What is said to a suggestion, and in which states it may be said; others have an end or a course of their own.
-SAID = {ACCEPT: ("new",), DISMISS: ("new", "accepted")}
 
 
 class Asked(BaseModel):
@@ -51,12 +48,12 @@ def router(book: Book, outgoing: Publishes, allowed: Callable[..., None]) -> API
     )
     def say(id: str, said: str, asker: Asker, sent: Because | None = None) -> Asked:  # noqa: A002
         """Accept or dismiss a suggestion."""
-        if said not in SAID:
-            raise RefusedError(404, "path", f"{said[:40]!r} is not an answer; possible: {', '.join(SAID)}")
+        if said not in ANSWERABLE:
+            raise RefusedError(404, "path", f"{said[:40]!r} is not an answer; possible: {', '.join(ANSWERABLE)}")
         suggestion = book.suggestion(id)
         if suggestion is None:
             raise RefusedError(404, "id", f"no suggestion {id[:100]!r}; `paceline suggestions` lists them")
-        if suggestion.state not in SAID[said]:
+        if suggestion.state not in ANSWERABLE[said]:
             raise RefusedError(409, "state", f"it is {suggestion.state.replace('_', ' ')}: {said} changes nothing")
         because = {"because": sent.because if sent else ""}
         return Asked(command=outgoing.command(suggestion_target(id), said, because, asker, suggestion.cluster))

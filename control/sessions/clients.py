@@ -1,13 +1,14 @@
-"""Clients that fall silent: who was heard and then was not for ``SILENT_S`` is marked, with the time.
+"""Clients that fall silent: who was heard and then was not for ``CLIENT_SILENT_S`` is marked, with the time.
 
 Rule of this file: pure; time is an argument. While the bus itself is away nobody can be heard, and nobody is silent.
 """
 
 from collections.abc import Iterable
 
+from paceline.events.silence import CLIENT_SILENT_S
+
 from .manifest import Silence
 
-SILENT_S = 30.0
 #: Clients that are followed, and silences that are kept; the names come from outside.
 MOST_CLIENTS, MOST_SILENCES = 20_000, 10_000
 
@@ -50,7 +51,7 @@ class Clients:
     def tick(self, now_s: float) -> None:
         """It is ``now_s``, and the bus answers."""
         for client, last_s in list(self._last_s.items()):
-            if now_s - last_s >= SILENT_S:
+            if now_s - last_s >= CLIENT_SILENT_S:
                 del self._last_s[client]
                 self._open[client] = last_s
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from paceline.events import LONG_WINDOW_S
 from paceline.history.query import History
 from paceline.history.views import Scope
 from paceline.paired import LEAST_PAIRS, median_interval
@@ -63,7 +64,7 @@ def one_job(month: Month, job: str, devices: str) -> int:
         [(began_s, ended_s)] = connection.ask("SELECT started_s, coalesce(ended_s, heard_s) FROM jobs").rows
         nodes = [node for (node,) in connection.ask("SELECT DISTINCT node FROM job").rows]
         rows = len(connection.ask("SELECT * EXCLUDE (event) FROM findings").rows)
-        rows += len(connection.ask("SELECT * FROM job_window WHERE length_s = 60").rows)
+        rows += len(connection.ask(f"SELECT * FROM job_window WHERE length_s = {LONG_WINDOW_S:g}").rows)
     then = Scope(began_s - BUCKET_S, ended_s, CLUSTER, nodes=tuple(nodes))
     return rows + len(month.ask(devices, ("device_window",), then))
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paceline import topics, wire
-from paceline.events import Finding, JobWindow, RankWindow
+from paceline.events import SHORT_WINDOW_S, Finding, JobWindow, RankWindow
 from paceline.kafka import clients
 from paceline.kafka.settings import BrokerSettings
 
@@ -56,7 +56,7 @@ def to_findings(load: Load, sent: Sent, answers: Answers) -> dict[str, dict[str,
 
 def to_windows(answers: Answers) -> dict[str, float | int | None]:
     """Delays of the one-second windows from their end."""
-    return quantiles([at - one.start_s - one.length_s for at, one in answers.windows if one.length_s == 1.0])
+    return quantiles([at - one.start_s - one.length_s for at, one in answers.windows if one.length_s == SHORT_WINDOW_S])
 
 
 def quantiles(delays: list[float]) -> dict[str, float | int | None]:

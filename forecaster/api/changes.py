@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
+from paceline.events import LATEST_S
 from paceline.settings import FORECASTER_TOKEN
 from paceline.web.failures import NOT_FOUND, REFUSALS, RefusedError
 from paceline.web.parsing import off_loop
@@ -63,7 +64,7 @@ def _check(key: str, sent: Append) -> None:
         raise RefusedError(422, "key", "1 to 300 characters")
     if len(sent.times_s) != len(sent.values):
         raise RefusedError(422, "times_s", f"{len(sent.times_s)} for {len(sent.values)} values; give one a value")
-    for name, numbers, least, most in (("times_s", sent.times_s, 0.0, 1e11), ("values", sent.values, -3e38, 3e38)):
+    for name, numbers, least, most in (("times_s", sent.times_s, 0.0, LATEST_S), ("values", sent.values, -3e38, 3e38)):
         for place, value in enumerate(numbers):
             if not least <= value <= most:
                 raise RefusedError(422, f"{name}[{place}]", f"{value} is not between {least:g} and {most:g}")

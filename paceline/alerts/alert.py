@@ -7,13 +7,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from paceline.events import Finding, Suggestion
+from paceline.events import SEVERITIES, Finding, Severity, Suggestion
 from paceline.events.findings import is_of_nodes
 from paceline.visible import visible
 from paceline.words import cost, digits, measured, verdict
 
-Severity = Literal["info", "warning", "critical"]
-SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 #: Whether an event of that state is something to tell. A state of a newer version is one to look at, if of a finding.
 FINDING_FIRES = {"suspected": False, "confirmed": True, "recovered": False}
 SUGGESTION_FIRES = {"new": True}

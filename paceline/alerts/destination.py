@@ -12,8 +12,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 from paceline.backoff import Backoff
+from paceline.events import SEVERITIES, Severity
 
-from .alert import SEVERITIES, Alert, Severity
+from .alert import Alert
 from .book import LAST_REVISION_S, AlertBook, Standing
 from .lifecycle import UNTOLD, News, Told, news
 from .message import Entry, Message

@@ -6,7 +6,9 @@ again or told late, what is said next is what holds then.
 
 from typing import Literal, NamedTuple
 
-from .alert import Severity, at_least
+from paceline.events import Severity
+
+from .alert import at_least
 
 State = Literal["untold", "firing", "resolved"]
 News = Literal["firing", "resolved"]

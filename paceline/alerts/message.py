@@ -6,7 +6,9 @@ Rule of this file: data only.
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .alert import Alert, Severity
+from paceline.events import Severity
+
+from .alert import Alert
 from .lifecycle import News, Told
 
 

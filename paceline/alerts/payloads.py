@@ -14,7 +14,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from .alert import Severity
+from paceline.events import Severity
+
 from .message import Entry, Message
 
 #: What Alertmanager writes where the end is not known.

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from paceline import hosts
-from paceline.alerts.alert import SEVERITIES, Alert
+from paceline.alerts.alert import Alert
 from paceline.alerts.alerting import Alerting, Channel
 from paceline.alerts.destination import Destination
 from paceline.alerts.mail import Login
@@ -26,6 +26,7 @@ from paceline.alerts.run import Loop
 from paceline.alerts.sender import Deliver, Sender, body, deliverer
 from paceline.alerts.state_file import StateFile, StateFileError, default_path
 from paceline.alerts.target import FORMS, Target, TargetError, of_command, of_url
+from paceline.events import SEVERITIES
 from paceline.health import Health, add_web_options, serve
 from paceline.install import install
 from paceline.kafka.errors import BusError

@@ -7,18 +7,15 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from paceline import wire
-from paceline.events import Effect, Gain, Suggestion
+from paceline.events import CLOSED_SUGGESTIONS, SEVERITY_ORDER, Effect, Gain, Suggestion
 from paceline.own_host import here
 from paceline.topics import SUGGESTION
 from paceline.words import age
 
-#: States in which something is still to do or to see.
-OPEN = ("new", "accepted", "applied")
 #: Suggestions that are kept, and lines of one that are shown.
 MOST, MOST_LINES, LONGEST = 10_000, 20, 400
 #: Of suggestions that may have been meant so many are named, by so many letters of their ids.
 _NAMED, _LONGEST_ID = 5, 100
-_SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
 
 
 class SuggestionList:
@@ -80,7 +77,7 @@ def concerns(suggestion: Suggestion, job: str | None, cluster: str | None) -> bo
 
 def is_open(suggestion: Suggestion, now_s: float) -> bool:
     """Whether something is still to do or to see. States of a newer version are."""
-    over = suggestion.state in ("dismissed", "verified", "did_not_help", "expired", "withdrawn")
+    over = suggestion.state in CLOSED_SUGGESTIONS
     return not over and not (suggestion.state == "new" and suggestion.expires_s <= now_s)
 
 
@@ -89,7 +86,7 @@ def ranked(suggestions: Iterable[Suggestion], now_s: float) -> list[Suggestion]:
 
     def place(one: Suggestion) -> tuple[bool, float, float, int, float, str]:
         hours, share = one.gain.gpu_hours_per_day or 0.0, one.gain.throughput_ratio or 0.0
-        return not is_open(one, now_s), -hours, -share, _SEVERITIES.get(one.severity, 1), -one.updated_s, one.id
+        return not is_open(one, now_s), -hours, -share, SEVERITY_ORDER.get(one.severity, 1), -one.updated_s, one.id
 
     return sorted(suggestions, key=place)
 

@@ -12,7 +12,16 @@ from collections.abc import Hashable
 
 import msgspec
 
-from paceline.events import DeviceWindow, Event, HostWindow, JobDescribed, JobWindow, Seconds
+from paceline.events import (
+    ARCHIVE_WINDOW_S,
+    LONG_WINDOW_S,
+    DeviceWindow,
+    Event,
+    HostWindow,
+    JobDescribed,
+    JobWindow,
+    Seconds,
+)
 from paceline.repeats import Repeats
 
 from .job_energy import JobEnergy
@@ -21,8 +30,6 @@ from .job_energy import JobEnergy
 MOST_JOBS, MOST_NODES, MOST_DEVICES = 1000, 16_384, 256
 #: Windows whose holders of GPUs are remembered, and parts of jobs that are known to be on one node.
 _MOST_OPEN, _MOST_PARTS_HERE = 4, 256
-#: Five minutes: the longest windows.
-_LONGEST_S = 300.0
 Key = tuple[str, str]
 
 
@@ -80,7 +87,7 @@ class EnergyBook:
     Longer ones are an archive's: of five minutes or less of them, from the start of the five minutes on.
     """
 
-    def __init__(self, length_s: Seconds = 60.0, most_jobs: int = MOST_JOBS, *, longer: bool = False) -> None:
+    def __init__(self, length_s: Seconds = LONG_WINDOW_S, most_jobs: int = MOST_JOBS, *, longer: bool = False) -> None:
         self.length_s, self.most_jobs, self._longer = length_s, most_jobs, longer
         self.jobs: OrderedDict[Key, JobEnergy] = OrderedDict()
         self.nodes: OrderedDict[Key, NodeEnergy] = OrderedDict()
@@ -166,7 +173,7 @@ class EnergyBook:
         present[who] = _Present(event.job, max(len(event.places), 1), event.started_s, event.ended_s)
 
     def _job(self, cluster: str, job: str) -> JobEnergy:
-        held = self.jobs.pop((cluster, job), None) or JobEnergy(joined_s=_LONGEST_S if self._longer else 0.0)
+        held = self.jobs.pop((cluster, job), None) or JobEnergy(joined_s=ARCHIVE_WINDOW_S if self._longer else 0.0)
         self.jobs[cluster, job] = held
         if len(self.jobs) > self.most_jobs:
             self.jobs.popitem(last=False)

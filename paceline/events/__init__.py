@@ -1,7 +1,8 @@
 """The events: what travels on the topics, and nothing that does anything.
 
-Rule of this package: frozen data with its unit in the field name, no behaviour. A change is additive only (new optional
-fields); every released shape has a golden file in ``tests/paceline/golden``. Unknown fields are ignored on reading.
+Rule of this package: frozen data with its unit in the field name, and the constants that its readers share; no
+behaviour. A change is additive only (new optional fields); every released shape has a golden file in
+``tests/paceline/golden``. Unknown fields are ignored on reading.
 
 High-rate events are **columnar batches**: parallel lists, one entry a row, so that a node's sidecar sends one message a
 second for all its ranks. Words that repeat (operations, groups) are sent once as a vocabulary and rows hold indices
@@ -10,6 +11,7 @@ rows are offsets in seconds from the batch's ``t0_s`` (Unix time on the producer
 and exact to a microsecond. ``None`` means *not measured*; 0 is a value.
 """
 
+from paceline.bounds import LATEST_S, RANK_LIMIT
 from paceline.events.balance import (
     MOST_BALANCED,
     MOST_SHARE,
@@ -29,7 +31,6 @@ from paceline.events.balance import (
     Tile,
 )
 from paceline.events.base import (
-    LATEST_S,
     MOST_MEASURED,
     SCHEMA_VERSION,
     Accounted,
@@ -64,6 +65,7 @@ from paceline.events.commands import (
     DISMISS,
     FULL_ROWS,
     SAMPLE,
+    SUGGESTION_TARGET,
     AuditEntry,
     Because,
     CaptureAsked,
@@ -78,8 +80,11 @@ from paceline.events.findings import (
     CAUSE_ADVICE,
     CAUSE_WORDS,
     CPU_THROTTLED,
+    OPEN_FINDINGS,
     QUOTA_ADVICE,
     QUOTA_LEAST,
+    SEVERITIES,
+    SEVERITY_ORDER,
     Cause,
     Cost,
     Coverage,
@@ -103,13 +108,24 @@ from paceline.events.machines import (
     RatedSpeed,
 )
 from paceline.events.sessions import MOST_NAMED, SESSION_NAME, SessionState
-from paceline.events.suggestions import Effect, Gain, Suggestion, SuggestionState
+from paceline.events.suggestions import (
+    ANSWERABLE,
+    CLOSED_SUGGESTIONS,
+    MEASURED_SUGGESTIONS,
+    OPEN_SUGGESTIONS,
+    UNMEASURED_SUGGESTIONS,
+    Effect,
+    Gain,
+    Suggestion,
+    SuggestionState,
+)
 from paceline.events.training import (
     OP_INDEX,
     OPS,
     OVERLAYS,
     POD_LABEL,
     STEP,
+    WARM_UP_STEPS,
     JobDescribed,
     OpTimings,
     ProbeCost,
@@ -120,6 +136,12 @@ from paceline.events.training import (
     RankPlace,
 )
 from paceline.events.windows import (
+    ARCHIVE_WINDOW_S,
+    JOB_WINDOWS_S,
+    LONG_WINDOW_S,
+    MEDIUM_WINDOW_S,
+    NODE_WINDOWS_S,
+    SHORT_WINDOW_S,
     CollectiveLine,
     DeviceWindow,
     EnergySource,
@@ -133,22 +155,32 @@ from paceline.phases import MOST_LEFT_OUT, PHASES
 
 __all__ = [
     "ACCEPT",
+    "ANSWERABLE",
+    "ARCHIVE_WINDOW_S",
     "CAPTURE",
     "CAPTURE_NAME",
     "CAPTURE_PIECE_BYTES",
     "CAUSE_ADVICE",
     "CAUSE_WORDS",
+    "CLOSED_SUGGESTIONS",
     "CPU_THROTTLED",
     "DISMISS",
     "FULL_ROWS",
+    "JOB_WINDOWS_S",
     "LATEST_S",
     "LONGEST_MESSAGE",
+    "LONG_WINDOW_S",
+    "MEASURED_SUGGESTIONS",
+    "MEDIUM_WINDOW_S",
     "MOST_BALANCED",
     "MOST_CAPTURE_PIECES",
     "MOST_LEFT_OUT",
     "MOST_MEASURED",
     "MOST_NAMED",
     "MOST_SHARE",
+    "NODE_WINDOWS_S",
+    "OPEN_FINDINGS",
+    "OPEN_SUGGESTIONS",
     "OPS",
     "OP_INDEX",
     "OVERLAYS",
@@ -156,10 +188,17 @@ __all__ = [
     "POD_LABEL",
     "QUOTA_ADVICE",
     "QUOTA_LEAST",
+    "RANK_LIMIT",
     "SAMPLE",
     "SCHEMA_VERSION",
     "SESSION_NAME",
+    "SEVERITIES",
+    "SEVERITY_ORDER",
+    "SHORT_WINDOW_S",
     "STEP",
+    "SUGGESTION_TARGET",
+    "UNMEASURED_SUGGESTIONS",
+    "WARM_UP_STEPS",
     "Accounted",
     "AuditEntry",
     "Backtest",

@@ -4,19 +4,19 @@ from typing import Annotated
 
 import msgspec
 
+from paceline.bounds import LATEST_S, RANK_LIMIT
+
 SCHEMA_VERSION = 1
 
 # Every number is bounded, so that a wrong one is refused on reading and never met by what sums, stores or shows it:
 # whole numbers fit 64 bits, and those that readers size or index arrays with are smaller.
 Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-Rank = Annotated[int, msgspec.Meta(ge=0, lt=2**20)]
+Rank = Annotated[int, msgspec.Meta(ge=0, lt=RANK_LIMIT)]
 Index = Annotated[int, msgspec.Meta(ge=0, lt=2**20)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 CountOrNone = Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
 #: A name that comes from a job: of a phase, a group, a device.
 Word = Annotated[str, msgspec.Meta(max_length=256)]
-#: Unix time in seconds, up to the year 5138, and no duration is longer.
-LATEST_S = 1e11
 Time = Annotated[float, msgspec.Meta(ge=0.0, le=LATEST_S)]
 #: A difference of two times: an offset or a duration.
 Seconds = Annotated[float, msgspec.Meta(ge=-LATEST_S, le=LATEST_S)]

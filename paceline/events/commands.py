@@ -10,6 +10,8 @@ from paceline.events.captures import CAPTURE_NAME
 CommandId = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 #: ``job:NAME``, ``node:NAME``, ``suggestion:ID`` or ``streams``; a name has 200 characters at most.
 Target = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+#: What a target begins with that is about a suggestion; its id follows.
+SUGGESTION_TARGET = "suggestion:"
 #: An action, or one of its arguments.
 Word = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 #: A node, a service, whoever asks.

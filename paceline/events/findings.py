@@ -48,6 +48,8 @@ OF_A_JOB = frozenset(
     }
 )
 FindingState = Literal["suspected", "confirmed", "recovered"]
+#: States in which it still holds, or may.
+OPEN_FINDINGS: tuple[FindingState, ...] = ("suspected", "confirmed")
 #: What a reader must see first; a state of a newer version is one to look at, like a suspicion.
 STATE_ORDER = {"confirmed": 0, "suspected": 1, "recovered": 2}
 Cause = Literal[
@@ -115,6 +117,10 @@ QUOTA_ADVICE = (
 #: The evidence that ranks of another run report under the same name and attempt.
 OTHER_RANKS = "other_ranks"
 Severity = Literal["info", "warning", "critical"]
+#: The least first.
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+#: What a reader must see first; where one of a newer version belongs is for its reader.
+SEVERITY_ORDER: dict[str, int] = {word: place for place, word in enumerate(reversed(SEVERITIES))}
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from paceline.events.base import Event, Number, Time, Whole
+from paceline.events.commands import ACCEPT, DISMISS
 from paceline.events.findings import Evidence, Severity
 
 #: What is asked for. A newer version may have more: readers take words that they do not know.
@@ -33,6 +34,14 @@ Action = Literal[
     "restart_job",
 ]
 SuggestionState = Literal["new", "accepted", "dismissed", "applied", "verified", "did_not_help", "expired", "withdrawn"]
+#: States in which something is still to do or to see, in the order of its life.
+OPEN_SUGGESTIONS: tuple[SuggestionState, ...] = ("new", "accepted", "applied")
+#: States in which it is over: its effect was measured, or nothing was.
+MEASURED_SUGGESTIONS: tuple[SuggestionState, ...] = ("verified", "did_not_help")
+UNMEASURED_SUGGESTIONS: tuple[SuggestionState, ...] = ("dismissed", "expired", "withdrawn")
+CLOSED_SUGGESTIONS = (*MEASURED_SUGGESTIONS, *UNMEASURED_SUGGESTIONS)
+#: Answer -> states in which somebody may give it.
+ANSWERABLE: dict[str, tuple[SuggestionState, ...]] = {ACCEPT: ("new",), DISMISS: ("new", "accepted")}
 Risk = Literal["low", "medium", "high"]
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 

@@ -15,6 +15,8 @@ STEP = "step"
 #: Every word that ``OpTimings.ops`` may hold, and its place here, for tables with a row an op.
 OPS = (*PHASES, *OVERLAYS, STEP)
 OP_INDEX = {name: index for index, name in enumerate(OPS)}
+#: The first steps of an attempt allocate, compile and connect; they say nothing of what follows.
+WARM_UP_STEPS = 5
 
 
 class RankCondition(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,15 @@ import msgspec
 
 from paceline.events.base import Event, Number, Seconds, Time, Whole, Word
 
+#: The lengths of windows. A reader picks its windows by them with ``==``: a number of its own would find none any more
+#: once one of these has changed. Each is a multiple of those before it.
+SHORT_WINDOW_S, MEDIUM_WINDOW_S, LONG_WINDOW_S = 1.0, 10.0, 60.0
+#: Those of ranks and jobs, and those of devices and hosts.
+JOB_WINDOWS_S = (SHORT_WINDOW_S, MEDIUM_WINDOW_S, LONG_WINDOW_S)
+NODE_WINDOWS_S = (MEDIUM_WINDOW_S, LONG_WINDOW_S)
+#: Old windows of an archive are merged into such.
+ARCHIVE_WINDOW_S = 300.0
+
 
 class Window(Event, frozen=True, kw_only=True, tag_field="window"):
     """A summary over ``length_s`` seconds from ``start_s`` (Unix time, aligned to ``length_s``)."""

@@ -6,6 +6,7 @@ Rule of this file: pure text. Numbers and names are written into it by ``quoted`
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from paceline.events import LONG_WINDOW_S
 from paceline.lost_time import COUNTED
 
 from .table import CLUSTER, PUBLISHED, Kind, Table
@@ -93,6 +94,8 @@ _JOB_PARTS = _newest(
     f"{PUBLISHED} DESC, kafka_offset DESC",
 )
 
+#: Windows that a minute is one of, or several: shorter ones say the same again.
+OF_LONG_WINDOWS = f"length_s >= {LONG_WINDOW_S:g}"
 #: The share of the time of windows, not of their steps, for which the median rank waits: slow steps count for more.
 WAITING_RATIO = (
     "sum(wait_ratio * steps * step_median_s) / nullif(sum(steps * step_median_s) FILTER (wait_ratio IS NOT NULL), 0)"
@@ -194,7 +197,7 @@ SELECT cluster, job, attempt, label, value FROM told
 UNION SELECT cluster, job, attempt, entry.label, entry.value FROM unpivoted WHERE entry.value IS NOT NULL
 """
 
-_DEVICES = """
+_DEVICES = f"""
 SELECT
     cluster, node, device, sum(samples * mean_utilization_ratio) / nullif(sum(samples), 0) AS utilization_ratio,
     sum(samples * mean_fb_used_bytes) / nullif(sum(samples), 0) AS fb_used_bytes,
@@ -202,10 +205,10 @@ SELECT
     max(max_temperature_celsius) AS temperature_celsius_max,
     sum(samples * mean_throttled_ratio) / nullif(sum(samples), 0) AS throttled_ratio,
     sum(length_s) / 3600 AS hours, max(start_s + length_s) AS heard_s
-FROM device_window WHERE length_s >= 60 GROUP BY ALL
+FROM device_window WHERE {OF_LONG_WINDOWS} GROUP BY ALL
 """
 
-_DEVICE_GAPS = """
+_DEVICE_GAPS = f"""
 SELECT
     make_timestamp(CAST(since_s * 1e6 AS BIGINT)) AS since, make_timestamp(CAST(until_s * 1e6 AS BIGINT)) AS until,
     cluster, node, device, since_s, until_s, (until_s - since_s) / 3600 AS hours
@@ -214,7 +217,7 @@ FROM (
         cluster, node, device,
         max(start_s + length_s) OVER (one ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS since_s,
         lead(start_s) OVER one AS until_s
-    FROM device_window WHERE length_s >= 60 WINDOW one AS (PARTITION BY cluster, node, device ORDER BY start_s)
+    FROM device_window WHERE {OF_LONG_WINDOWS} WINDOW one AS (PARTITION BY cluster, node, device ORDER BY start_s)
 ) WHERE until_s - since_s > 900
 """
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from paceline.events import LATEST_S, Count, Number, Rank, Whole
+from paceline.events import LATEST_S, RANK_LIMIT, Count, Number, Rank, Whole
 
 #: The latest time and the largest count that an event may hold.
 LATEST_US, MOST = int(LATEST_S * 1e6), 2**53
@@ -40,7 +40,7 @@ class Header(msgspec.Struct):
 
     id: str
     rank: Rank
-    n_ranks: Annotated[int, msgspec.Meta(ge=1, le=2**20)]
+    n_ranks: Annotated[int, msgspec.Meta(ge=1, le=RANK_LIMIT)]
     comm_name: str | None = None
 
 

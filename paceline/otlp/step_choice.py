@@ -9,12 +9,11 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from paceline.columns import numbers, rows
-from paceline.events import Finding, StepTimings
+from paceline.events import OPEN_FINDINGS, Finding, StepTimings
 from paceline.phases import PHASES
 
 #: Jobs, findings of one and accused ranks that are followed at most; and seconds between two steps of a job.
 MOST_JOBS, MOST_FINDINGS, MOST_ACCUSED, EVERY_S = 1000, 100, 8, 1.0
-OPEN = ("suspected", "confirmed")
 JobKey = tuple[str, str, int]
 
 
@@ -60,7 +59,7 @@ class StepChoice:
         """Note whom a finding accuses, or no longer."""
         accused = self._job((finding.cluster, finding.job, finding.attempt)).accused
         accused.pop(finding.id, None)
-        if finding.state in OPEN and finding.ranks:
+        if finding.state in OPEN_FINDINGS and finding.ranks:
             accused[finding.id] = finding.ranks[:MOST_ACCUSED]
             if len(accused) > MOST_FINDINGS:
                 accused.popitem(last=False)

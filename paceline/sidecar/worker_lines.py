@@ -21,7 +21,7 @@ from paceline.training.look_messages import LONGEST_FRAME
 from paceline.visible import visible
 
 #: Workers of one rank that are looked at, ranks of a node whose workers are, and seconds that one look may take.
-MOST_WORKERS, MOST_RANKS, LONGEST_S = 8, 64, 10.0
+MOST_WORKERS, MOST_WAITING_RANKS, LONGEST_S = 8, 64, 10.0
 _MOST_BYTES = 1 << 20
 _WORKER = "torch/utils/data/_utils/worker.py"
 _NOT_USERS = ("/site-packages/", "/dist-packages/", "/lib/python3", "<")
@@ -122,7 +122,7 @@ class WorkerLines:
         if self._program is None:
             return WorkerLine(unseen=NO_PY_SPY)
         busy = [rank for rank, _ in self._waiting] + ([self._running[0]] if self._running else [])
-        if pid not in busy and len(set(busy)) < MOST_RANKS:
+        if pid not in busy and len(set(busy)) < MOST_WAITING_RANKS:
             words = text_of(self._proc / str(pid) / "task" / str(pid) / "children").split()
             self._waiting += [(pid, int(word)) for word in words[:MOST_WORKERS] if word.isdigit()]
         return self._known.get(pid, WorkerLine())

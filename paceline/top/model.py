@@ -10,13 +10,12 @@ from typing import Any
 
 from paceline import events
 from paceline.events.findings import STATE_ORDER, is_of_nodes
+from paceline.events.silence import WORKERS_SILENT_S
 from paceline.job_life import JobLife
 
-MOST_JOBS, MOST_RANKS, MOST_FINDINGS, MOST_SUGGESTIONS = 1_000, 4_096, 5_000, 2_000
+MOST_JOBS, KEPT_RANKS, MOST_FINDINGS, MOST_SUGGESTIONS = 1_000, 4_096, 5_000, 2_000
 #: Windows of this length are shown; shorter ones where none has come for so long.
-SHOWN_S, LATE_S = 10.0, 20.0
-#: What collectors send turns into windows of ten seconds by the clock; so much later than that nobody reads it.
-UNREAD_S = 25.0
+SHOWN_S, LATE_S = events.MEDIUM_WINDOW_S, 20.0
 #: What a reader must see first.
 SUGGESTION_ORDER = {"new": 0, "accepted": 1, "applied": 2, "did_not_help": 3, "verified": 4}
 
@@ -92,7 +91,7 @@ class Model:
     def sampled(self, at_s: float) -> None:
         """A collector's samples have come; after a pause they begin again."""
         held = self._sampled
-        began_s = at_s if held is None or at_s - held[1] > UNREAD_S else held[0]
+        began_s = at_s if held is None or at_s - held[1] > WORKERS_SILENT_S else held[0]
         self._sampled = began_s, at_s if held is None else max(at_s, held[1])
 
     @property
@@ -109,7 +108,7 @@ class Model:
             return None
         began_s, last_s = self._sampled
         unread_s = last_s - (began_s if self._windowed_s is None else max(began_s, self._windowed_s))
-        return unread_s if unread_s > UNREAD_S else None
+        return unread_s if unread_s > WORKERS_SILENT_S else None
 
     def forget_suggestion(self, key: str) -> None:
         """The suggestion of this id is kept no longer."""
@@ -145,7 +144,7 @@ class Model:
         if job is None or event.length_s > SHOWN_S:
             return
         held = job.ranks.get(event.rank)
-        if held is None and len(job.ranks) >= MOST_RANKS:
+        if held is None and len(job.ranks) >= KEPT_RANKS:
             oldest = min(job.ranks.values(), key=lambda one: (_end(one), -one.rank))
             if _end(oldest) >= _end(event):
                 return

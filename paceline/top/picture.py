@@ -8,19 +8,16 @@ from statistics import median
 
 import msgspec
 
-from paceline.events import Finding, RankWindow, Suggestion
+from paceline.events import UNMEASURED_SUGGESTIONS, Finding, RankWindow, Suggestion
 from paceline.events.findings import STATE_ORDER
+from paceline.events.silence import JOB_SILENT_S
 from paceline.job_state import JobState, job_state, runs_twice
 from paceline.lost_time import lost_s
 from paceline.words import is_confirmed, label, seconds
 
 from .model import LATE_S, SUGGESTION_ORDER, Job, Model
 
-#: Seconds without a message before a running job is called silent.
-SILENT_S = 20.0
 MOST_ROWS = 500
-#: Suggestions that nobody needs to look at any more.
-CLOSED = ("dismissed", "expired", "withdrawn")
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +151,7 @@ def _state(job: Job, says: JobState, now_s: float) -> str:
     """One word. A job that is stuck says little: no step ends and no window comes, so that is no silence."""
     if job.life.ended_by(job.measured_s) is not None:
         return f"failed {job.life.exit_status}" if job.life.exit_status else "ended"
-    if now_s - job.heard_s > SILENT_S and says.word != "stuck":
+    if now_s - job.heard_s > JOB_SILENT_S and says.word != "stuck":
         return "silent"
     return says.word
 
@@ -210,7 +207,7 @@ def _suggestions(model: Model, now_s: float, only: str | None) -> list[Suggestio
         one
         for one in model.suggestions.values()
         if (only is None or one.event.job == only)
-        and one.event.state not in CLOSED
+        and one.event.state not in UNMEASURED_SUGGESTIONS
         and (one.event.state != "new" or now_s < one.event.expires_s)
     ]
     held.sort(key=lambda one: (SUGGESTION_ORDER.get(one.event.state, 1), -(one.event.gain.gpu_hours_per_day or 0.0)))

@@ -9,11 +9,11 @@ from collections import OrderedDict, defaultdict
 from typing import NamedTuple
 
 from paceline.events import Finding
+from paceline.lost_time import COUNTED
 from paceline.visible import visible
 
 #: Findings that are kept; of more the newest. Sentences that are told, and characters of all of them.
 MOST, MOST_SENTENCES, MOST_CHARACTERS = 1000, 20, 4000
-STATES = ("confirmed", "recovered")
 
 
 class Tally(NamedTuple):
@@ -38,7 +38,7 @@ class FindingBook:
     def update(self, finding: Finding) -> bool:
         """Take ``finding`` in; whether anything is news."""
         before = self._newest.get(finding.id)
-        if finding.state not in STATES or (before is not None and before.revision >= finding.revision):
+        if finding.state not in COUNTED or (before is not None and before.revision >= finding.revision):
             return False
         self._newest[finding.id] = finding
         if len(self._newest) > MOST:

@@ -15,7 +15,7 @@ from paceline.training.tracking_words import MOST_BYTES, OpenRun, Told, encode_t
 from .rank_words import decode_runs
 
 #: Ranks 0 at a time: those of one command's trainings.
-MOST_RANKS = 16
+MOST_TRAININGS = 16
 
 
 def listen(path: Path) -> socket.socket:
@@ -30,7 +30,7 @@ def listen(path: Path) -> socket.socket:
     with short_path(str(unready)) as short:
         listener.bind(short)
     os.chmod(unready, 0o600)
-    listener.listen(MOST_RANKS)
+    listener.listen(MOST_TRAININGS)
     unready.rename(path)
     return listener
 
@@ -63,7 +63,7 @@ class RankSocket:
         with contextlib.suppress(OSError):
             connection, _ = self._listener.accept()
             connection.setblocking(False)
-            if len(self._said) >= MOST_RANKS:
+            if len(self._said) >= MOST_TRAININGS:
                 connection.close()
                 return
             self._said[connection] = []

@@ -11,6 +11,8 @@ from typing import Any, Self
 import msgspec
 
 from paceline.events import (
+    MEDIUM_WINDOW_S,
+    SUGGESTION_TARGET,
     Command,
     DeviceWindow,
     Event,
@@ -32,14 +34,12 @@ from .finding_book import FindingBook
 from .finding_rules import propose, repeated, replaces
 from .follow_up import WHILE_IT_RUNS, FollowUp
 from .gpu_use import GpuUse
-from .job_facts import PACE_S, Jobs
+from .job_facts import Jobs
 from .ledger import Ledger
 from .lifecycle import Signal
 from .proposal import Case
 from .use_rules import USE_RULES
 
-#: The target of commands about suggestions begins so.
-TARGET = "suggestion:"
 _SIGNALS: dict[str, Signal] = {"accept": "accept", "dismiss": "dismiss"}
 MOST_WAITING = 1000
 _LAYOUT = 1
@@ -129,7 +129,7 @@ class Advice:
 
     def _job_window(self, event: JobWindow) -> list[Suggestion]:
         self.clock.hear(f"job {event.job}", event.start_s + event.length_s)
-        if event.length_s != PACE_S:
+        if event.length_s != MEDIUM_WINDOW_S:
             return []
         facts = self.jobs.window(event)
         return [] if facts is None else self.follow_up.pace(event.job, facts, event.step_median_s)
@@ -187,10 +187,10 @@ class Advice:
 
     def _command(self, event: Command) -> list[Suggestion]:
         signal = _SIGNALS.get(event.action)
-        if signal is None or not event.target.startswith(TARGET):
+        if signal is None or not event.target.startswith(SUGGESTION_TARGET):
             return []
         because = event.arguments.get("because")
-        asked = event.target.removeprefix(TARGET)
+        asked = event.target.removeprefix(SUGGESTION_TARGET)
         said = self.ledger.decide(asked, signal, event.issuer, because[:256] if isinstance(because, str) else "")
         if said and signal == "accept":
             self.follow_up.accept(asked)

@@ -7,7 +7,7 @@ clock that is wrong makes hours pass; what is told is the lower median of all cl
 from collections import OrderedDict
 from typing import Any
 
-from paceline.events.base import LATEST_S
+from paceline.events import LATEST_S
 
 #: A clock that jumps by more than this was set, or its source was away: no time has passed by it.
 MOST_STEP_S = 3600.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from paceline.events import Evidence
+from paceline.events import SEVERITIES, Evidence
 from paceline.events.suggestions import Effect, Gain, Suggestion
 
 from .gains import added
@@ -23,7 +23,6 @@ MOST_SOURCES = 256
 MOST_TOLD, MOST_EVIDENCE = 64, 24
 _LONGEST_TEXT = 2000
 _LONGEST_TARGET = 250
-_SEVERITIES = ("info", "warning", "critical")
 #: How a suggestion on a job that has ended begins: its title and its reason.
 _NEXT_RUN, _ENDED = "Next run: ", "The job has ended; this is for its next run. "
 
@@ -67,12 +66,12 @@ class Entry(msgspec.Struct, kw_only=True):
 
     def strongest(self) -> Proposal:
         """The source that its words come from: the gravest, then the one with most to gain, then the first."""
-        return max(self.sources.values(), key=lambda one: (_SEVERITIES.index(one.severity), _worth(one.gain)))
+        return max(self.sources.values(), key=lambda one: (SEVERITIES.index(one.severity), _worth(one.gain)))
 
     def worth(self) -> tuple[int, float]:
         """By which it is reported before others."""
         best = self.strongest()
-        return _SEVERITIES.index(best.severity), _worth(best.gain)
+        return SEVERITIES.index(best.severity), _worth(best.gain)
 
 
 def _worth(gain: Gain) -> float:

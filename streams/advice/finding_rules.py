@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from paceline.accused_units import accused_ranks
-from paceline.events import Finding
+from paceline.events import MEDIUM_WINDOW_S, Finding
 from paceline.events.findings import is_of_nodes
 from paceline.events.suggestions import Gain
 from paceline.visible import visible
@@ -137,7 +137,7 @@ def _gain(row: FindingRow, finding: Finding, facts: JobFacts, config: AdviceConf
     if row.loss == "unmeasured" or not lost > 0.0 or gpus <= 0:
         return Gain(basis="cost not measured: it is a risk, or no steps were reported")
     lasted_s = finding.cost.lost_s / lost
-    watched_s = max(facts.windows * 10.0, lasted_s, 1.0)
+    watched_s = max(facts.windows * MEDIUM_WINDOW_S, lasted_s, 1.0)
     return of_lost_time(lost, gpus, finding.confidence, lasted_s / watched_s, config)
 
 

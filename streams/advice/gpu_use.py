@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from paceline.events import DeviceWindow
+from paceline.events import LONG_WINDOW_S, DeviceWindow
 
-WINDOW_S, BUCKET_S, HOUR_BUCKETS = 60.0, 600.0, 6
+WINDOW_S, BUCKET_S, HOUR_BUCKETS = LONG_WINDOW_S, 600.0, 6
 #: Jobs on nodes that are kept, and GPUs of a job on a node.
 MOST_ACCOUNTS, MOST_DEVICES = 8192, 256
 #: A node whose account was not heard of for so long has left the job.

@@ -16,9 +16,8 @@ MOST_JOBS = 2000
 #: Ranks whose processes are remembered, of a job.
 MOST_PLACES = 20_000
 MOST_LABELS = 32
-#: Windows of ten seconds whose pace is kept.
+#: Windows of ``MEDIUM_WINDOW_S`` whose pace is kept.
 KEPT_PACE = 12
-PACE_S = 10.0
 
 
 class JobFacts(msgspec.Struct, kw_only=True):

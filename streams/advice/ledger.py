@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from paceline.events.suggestions import Effect, Gain, Suggestion
+from paceline.events.suggestions import OPEN_SUGGESTIONS, Effect, Gain, Suggestion
 
 from .clock import ClusterClock
 from .config import AdviceConfig
@@ -20,8 +20,6 @@ from .trial import Trial
 HOUR_S = 3600.0
 #: Cases that are remembered at a time, and rests after them.
 MOST_CASES, MOST_RESTS = 1000, 5000
-#: States that wait for somebody, or for a measurement.
-OPEN = frozenset({"new", "accepted", "applied"})
 
 
 class Ledger:
@@ -128,7 +126,7 @@ class Ledger:
         if entry.told is None or state == "new":
             entry.told = suggestion(entry, self.cluster, now_s, now_s + lasts_s)
         else:
-            expires_s = now_s + lasts_s if state in OPEN else None
+            expires_s = now_s + lasts_s if state in OPEN_SUGGESTIONS else None
             entry.told = moved(entry.told, state, now_s, by=by, because=because, effect=effect, expires_s=expires_s)
         if state == "applied":
             entry.trial.skip = 1
@@ -197,7 +195,7 @@ class Ledger:
         self.due_s = passed_s + 10.0
         said: list[Suggestion] = []
         for entry in list(self.entries.values()):
-            if entry.state in OPEN and passed_s >= entry.until_s:
+            if entry.state in OPEN_SUGGESTIONS and passed_s >= entry.until_s:
                 said += self.move(entry, "late")
             elif entry.state is None and passed_s >= entry.since_s + self.config.new_s:
                 del self.entries[entry.case]

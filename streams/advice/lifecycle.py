@@ -6,7 +6,9 @@ that is not told: something stronger speaks for the same, or enough was told lat
 
 from typing import Literal
 
-State = Literal["new", "accepted", "dismissed", "applied", "verified", "did_not_help", "expired", "withdrawn"]
+from paceline.events import CLOSED_SUGGESTIONS, SuggestionState
+
+State = SuggestionState
 Signal = Literal["tell", "accept", "dismiss", "seen", "helped", "not_helped", "late", "gone"]
 
 #: (state, signal) -> next state. A pair that is not here changes nothing. ``seen``: the data show that it was done.
@@ -25,7 +27,7 @@ TRANSITIONS: dict[tuple[State | None, Signal], State] = {
     ("applied", "late"): "expired",
 }
 #: States in which a suggestion is over.
-FINAL = frozenset({"dismissed", "verified", "did_not_help", "expired", "withdrawn"})
+FINAL = frozenset(CLOSED_SUGGESTIONS)
 
 
 def follow(state: State | None, signal: Signal) -> State | None:

@@ -9,13 +9,13 @@ from typing import Literal
 
 import msgspec
 
+from paceline.events import MEDIUM_WINDOW_S
 from paceline.events.suggestions import Effect
 
 from .config import AdviceConfig
 
 #: A job's step time; samples a second, where the batch changed; how busy its GPUs are; how many GPUs it has; findings.
 Measure = Literal["pace", "rate", "use", "gpus", "calm"]
-PACE_S = 10.0
 #: Windows kept from before.
 MOST_BEFORE = 12
 
@@ -97,7 +97,7 @@ def _of_steps(measure: Measure, trial: Trial, now: Now, config: AdviceConfig) ->
     if len(trial.after) < config.pace_windows:
         return None
     before, after = median(trial.before), median(trial.after[: config.pace_windows])
-    times = (PACE_S * len(trial.before), PACE_S * config.pace_windows)
+    times = (MEDIUM_WINDOW_S * len(trial.before), MEDIUM_WINDOW_S * config.pace_windows)
     if measure == "pace":
         effect = _effect("step_median", "s/step", before, after, *times)
         return _better(effect, config, more=False), effect

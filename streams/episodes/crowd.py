@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from paceline.accused_units import ALIKE
-from paceline.events import Cost, Finding, FindingState, Severity
+from paceline.events import SEVERITIES, Cost, Finding, FindingState, Severity
 from paceline.ranges import ranges
 
 from .finding import finding_id, number
@@ -26,7 +26,6 @@ from .lifecycle import FINAL
 MOST_SINGLE = 8
 #: Ranks, nodes and devices that a finding for many names.
 MOST_NAMED = 256
-_SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 #: The number of members is reported again when it has changed by one in so many.
 _PART = 8
 
@@ -203,7 +202,7 @@ def _reported(name: str, sort: _Sort, crowd: _Crowd) -> Finding:
 
 
 def _grave(severity: Severity | str) -> int:
-    return _SEVERITIES.index(severity) if severity in _SEVERITIES else len(_SEVERITIES)
+    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
 
 
 def _plural(name: str) -> str:

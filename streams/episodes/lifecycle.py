@@ -5,7 +5,9 @@ Rule of this file: the table is the truth; nothing else compares states. ``None`
 
 from typing import Literal
 
-State = Literal["suspected", "confirmed", "recovered"]
+from paceline.events import FindingState
+
+State = FindingState
 Signal = Literal["late", "persistent", "calm"]
 
 #: (state, signal) -> next state. A pair that is not here changes nothing.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from paceline.accused_units import NODE
-from paceline.events import CollectiveCalls, CollectiveTimings, Finding, StepTimings
+from paceline.events import RANK_LIMIT, CollectiveCalls, CollectiveTimings, Finding, StepTimings
 
 from ..collective_batch import CollectiveBatch, CollectiveMessage, collective_batch
 from ..coverage import CoverageTracker
@@ -18,7 +18,6 @@ from ..episodes.crowd import Crowds
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
 from ..gather import Gather
-from ..limits import MOST_RANKS
 from ..raw_columns import Ints, whole
 from ..speakers import SpeakersHeard
 from ..step_rows import SharedRows, left_out_of
@@ -155,7 +154,7 @@ class Collectives:
         left = left_out_of(told)
         if left.any() or self.left_out.size:
             rank = whole([one.rank for one in told])
-            sound = (rank >= 0) & (rank < MOST_RANKS)
+            sound = (rank >= 0) & (rank < RANK_LIMIT)
             more = int(rank[sound].max(initial=-1)) + 1 - self.left_out.size
             self.left_out = np.pad(self.left_out, (0, max(more, 0)), constant_values=-1)
             self.left_out[rank[sound]] = left[sound]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from paceline.events import WARM_UP_STEPS
 from paceline.settings import MOST_RANKS
 
 from .. import changeable
@@ -32,9 +33,8 @@ class JobConfig:
     """
 
     tick_s: float = 0.2
-    #: The first steps of an attempt allocate, compile and connect; they say nothing of what follows. A recording that
-    #: begins in the middle of a run has none.
-    warmup_steps: int = 5
+    #: A recording that begins in the middle of a run has none.
+    warmup_steps: int = WARM_UP_STEPS
     #: Ranks of one job: those from this number on are left out.
     most_ranks: int = MOST_RANKS.default
     #: Steps after which ranks that were never heard are told.

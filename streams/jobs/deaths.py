@@ -9,12 +9,11 @@ from typing import Any
 
 import msgspec
 
-from paceline.events import RankEnd
+from paceline.events import RANK_LIMIT, RankEnd
 
 from ..episodes.finding import Blocked, Said, Subject, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
-from ..limits import MOST_RANKS
 from .first_death import End, FirstDeath, first_death
 from .hang import plain_ranks
 
@@ -61,7 +60,7 @@ class Deaths:
     ) -> DeathEpisode | None:
         """Take in how ranks of ``node`` ended, and that its clock shows ``now_s``; the episode where it has news."""
         for one in ends:
-            if one.rank < MOST_RANKS and (one.rank in self.ends or len(self.ends) < MOST_ENDS):
+            if one.rank < RANK_LIMIT and (one.rank in self.ends or len(self.ends) < MOST_ENDS):
                 words = {name: getattr(one, name) for name in one.__struct_fields__}
                 self.ends[one.rank] = End(node=node, **words)
         if not self.ends or not (self._is_due(expected) if ends else self._waits(node, now_s)):

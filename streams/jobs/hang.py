@@ -13,13 +13,12 @@ from typing import Any
 
 import msgspec
 
-from paceline.events import OpenCollective, RankLook
+from paceline.events import RANK_LIMIT, OpenCollective, RankLook
 
 from ..collective_batch import CollectiveBatch
 from ..episodes.finding import Blocked, Said, Subject, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
-from ..limits import MOST_RANKS
 from .waits import Place, Wait, Waits
 
 #: Ranks told by number in a finding; of more, only the first.
@@ -172,7 +171,7 @@ class Hang:
                 if self.looks.pop(rank, None):
                     self.waits.see(rank, "")
         for one in looks:
-            if one.rank < MOST_RANKS:
+            if one.rank < RANK_LIMIT:
                 self.looks[one.rank] = Seen(
                     one.rank, one.doing, one.moved, one.line, one.pid, one.worker_line, one.worker_unseen
                 )
@@ -193,7 +192,7 @@ class Hang:
         now_s = now_s or 0.0
         waits: dict[int, list[Wait]] = {rank: [] for rank in ranks}
         for one in open_:
-            if one.rank < MOST_RANKS and one.start_s < now_s:
+            if one.rank < RANK_LIMIT and one.start_s < now_s:
                 words = (one.group, one.group_size, one.seq, one.operation)
                 waits.setdefault(one.rank, []).append(Wait(one.rank, *words, now_s - one.start_s, one.bytes))
         for rank, its in waits.items():

@@ -11,6 +11,7 @@ from typing import Any
 
 from paceline.accused_units import NODE
 from paceline.events import (
+    RANK_LIMIT,
     CollectiveCalls,
     CollectiveTimings,
     Finding,
@@ -25,7 +26,6 @@ from ..episodes.crowd import Crowds
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
 from ..gather import Gather
-from ..limits import MOST_RANKS
 from ..snapshots import described, pack, unpack
 from ..speakers import RankSpeakers, SpeakersHeard
 from ..step_rows import PhaseTimings, SharedRows
@@ -277,7 +277,7 @@ def _pipelines(who: RankSpeakers) -> list[int]:
     data = who.dp or [-1 for _ in who.ranks]
     # A message knows its own ranks alone: the number may not depend on how far the others' places go.
     return [
-        dp * MOST_RANKS + tp if 0 <= dp < MOST_RANKS and tp < MOST_RANKS else -1
+        dp * RANK_LIMIT + tp if 0 <= dp < RANK_LIMIT and tp < RANK_LIMIT else -1
         for dp, tp in zip(data, tensor, strict=True)
     ]
 

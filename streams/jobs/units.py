@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from paceline.events import OPS
+from paceline.events import OPS, RANK_LIMIT
 
-from ..limits import MOST_RANKS
 from ..raw_columns import Ints
 from ..robust import Array, peers_median
 from ..runs import lengths, starts
@@ -57,7 +56,7 @@ class Units:
         self._cell_of = None
 
     def _number(self, name: str) -> int:
-        if name and name not in self._numbers and len(self.names) < MOST_RANKS:
+        if name and name not in self._numbers and len(self.names) < RANK_LIMIT:
             self._numbers[name] = len(self.names)
             self.names.append(name)
         return self._numbers.get(name, -1)

@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from paceline.events import DeviceSamples
+from paceline.events import LATEST_S, DeviceSamples
 
 from .node_config import MOST_DEVICES
 
 #: Unix times that are believed: up to the year 5138.
-_LATEST_S = 1e11
 #: Counters above this are no counts.
 _MOST_COUNT = 2**53
 RATIOS = ("utilization_ratio", "sm_active_ratio")
@@ -100,7 +99,7 @@ def indexed(key: str) -> Indexed | None:
 
 def possible(at_s: float) -> bool:
     """Whether a time may be one of the node's clock."""
-    return math.isfinite(at_s) and 0.0 <= at_s <= _LATEST_S
+    return math.isfinite(at_s) and 0.0 <= at_s <= LATEST_S
 
 
 def _sane(name: str, value: float | None) -> float | None:

@@ -5,7 +5,7 @@ Rule of this file: words; no judgement is made here.
 
 from datetime import UTC, datetime
 
-from paceline.events import FindingKind, Severity
+from paceline.events import SEVERITIES, FindingKind, Severity
 
 from ..episodes.finding import JobKey, Said, Subject, number
 from ..episodes.lifecycle import FINAL
@@ -13,7 +13,6 @@ from .node_episodes import NodeEpisode, Tenant
 
 #: DeviceProcess names a job and no attempt.
 NO_ATTEMPT = 0
-_SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 _FIRST: dict[FindingKind, str] = {
     "idle_device": "does nothing",
     "out_of_memory_risk": "is filling up",
@@ -66,8 +65,8 @@ def _of_a_program(episode: NodeEpisode) -> bool:
 def _severity(episode: NodeEpisode) -> Severity:
     """The gravest of its facts; what is only suspected is no more than a warning."""
     facts = episode.measured.facts.values()
-    gravest = max((_SEVERITIES.index(fact.severity) for fact in facts), default=0)
-    return _SEVERITIES[min(gravest, 1) if episode.state == "suspected" else gravest]
+    gravest = max((SEVERITIES.index(fact.severity) for fact in facts), default=0)
+    return SEVERITIES[min(gravest, 1) if episode.state == "suspected" else gravest]
 
 
 def _confidence(episode: NodeEpisode) -> float:

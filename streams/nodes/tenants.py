@@ -6,7 +6,7 @@ counts as left only when nobody has been seen on it for a minute.
 
 from typing import Any
 
-from paceline.events import DeviceSamples
+from paceline.events import RANK_LIMIT, DeviceSamples
 
 from .gpu_rows import names
 from .node_episodes import Tenant
@@ -87,7 +87,7 @@ def _tenant(event: DeviceSamples, place: int, uuid: str) -> Tenant:
         if process.device == place and process.job:
             held[process.job] = held.get(process.job, 0) + (process.used_bytes or 0)
             ranks.setdefault(process.job, set())
-            if process.rank is not None and 0 <= process.rank < 2**20:
+            if process.rank is not None and 0 <= process.rank < RANK_LIMIT:
                 ranks[process.job].add(process.rank)
     if not held:
         return Tenant(devices=(uuid,))

@@ -10,8 +10,8 @@ from paceline.events import RankBreakdown, StepTimings
 from paceline.ranges import ranges
 from paceline.visible import visible
 
-#: Ranks of all jobs together.
-MOST_RANKS = 2**20
+#: Rows, of the ranks of all jobs together.
+MOST_ROWS = 2**20
 _COLUMNS = ("rank", "steps", "span", "compute", "communication", "copies", "idle", "launch delay")
 #: Cluster, job, attempt, rank and device, -1 where a rank has one alone.
 _Key = tuple[str, str, int, int, int]
@@ -28,7 +28,7 @@ class BreakdownReport:
         """Take in what one message says."""
         for told in event.breakdowns:
             key = (event.cluster, event.job, event.attempt, told.rank, -1 if told.device is None else told.device)
-            if key in self.ranks or len(self.ranks) < MOST_RANKS:
+            if key in self.ranks or len(self.ranks) < MOST_ROWS:
                 self.ranks[key] = told
 
     def lines(self) -> list[bytes]:

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 
 from paceline.energy.energy_book import EnergyBook
 from paceline.events import (
+    LONG_WINDOW_S,
+    MEDIUM_WINDOW_S,
     BalancePlan,
     DeviceWindow,
     Event,
@@ -52,7 +54,7 @@ class ReportBuilder:
         self.nodes: dict[str, NodeDescribed] = {}
         self.left_out: dict[str, int] = {}
         #: Recordings have windows of both lengths, archives those of a minute and, later, of five.
-        self.energy = [EnergyBook(10.0), EnergyBook(60.0, longer=True)]
+        self.energy = [EnergyBook(MEDIUM_WINDOW_S), EnergyBook(LONG_WINDOW_S, longer=True)]
 
     def update(self, event: Event) -> None:
         """Take in one event."""

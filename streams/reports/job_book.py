@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from paceline.events import (
+    LONG_WINDOW_S,
     BalancePlan,
     Finding,
     JobDescribed,
@@ -26,8 +27,6 @@ MOST_FINDINGS = 2000
 MOST_TELLERS = 20_000
 #: Window lengths that are kept apart.
 MOST_LEVELS = 6
-#: Windows of this length and more are one level.
-LONGEST_S = 60.0
 _MOST_NOTES = 20
 
 
@@ -65,7 +64,7 @@ class JobBook:
         if not window.length_s > 0:
             return
         # An archive replaces the minutes of ranks with windows of up to five, which follow each other.
-        length_s = min(window.length_s, LONGEST_S)
+        length_s = min(window.length_s, LONG_WINDOW_S)
         level = self.levels.get(length_s)
         if level is None:
             if len(self.levels) >= MOST_LEVELS:

@@ -11,7 +11,7 @@ import numpy as np
 from paceline.accused_units import accused_ranks, many_of, unit_of
 from paceline.energy.energy_book import EnergyBook
 from paceline.energy.tariff import Tariff
-from paceline.events import OVERLAYS, Evidence, Finding, ProbeCost, advice_on
+from paceline.events import OVERLAYS, SEVERITY_ORDER, Evidence, Finding, ProbeCost, advice_on
 from paceline.paired import LEAST_PAIRS
 from paceline.ranges import ranges
 from paceline.visible import visible
@@ -62,8 +62,8 @@ def _at_once(job: JobSummary, summary: Summary) -> list[str]:
 
 def _nodes(summary: Summary, book: EnergyBook, tariff: Tariff) -> list[str]:
     """What was found on nodes, the gravest first: each in its own sentence; and what they took."""
-    order = ("critical", "warning", "info")
-    findings = sorted(summary.node_findings.values(), key=lambda f: (f.state == "recovered", order.index(f.severity)))
+    held = summary.node_findings.values()
+    findings = sorted(held, key=lambda f: (f.state == "recovered", SEVERITY_ORDER.get(f.severity, 1)))
     took = energy.of_nodes(book, tariff, {(job.cluster, job.job) for job in summary.jobs.values()})
     lines = ["paceline: nodes"] if findings or took else []
     for finding in findings[:_SHOWN]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from paceline.events import (
     PHASES,
+    WARM_UP_STEPS,
     BalancePlan,
     Event,
     Finding,
@@ -25,7 +26,6 @@ from paceline.events import (
 from paceline.settings import MOST_RANKS
 from paceline.step_samples import data_part, samples_a_step
 
-from ..jobs.config import JobConfig
 from .block_bootstrap import Series, Values
 from .job_level import NAMES
 from .run_facts import RunFacts
@@ -33,7 +33,6 @@ from .run_facts import RunFacts
 MOST_JOBS = 1000
 #: Windows of one length of one run; beyond, coarser ones count.
 MOST_WINDOWS = 100_000
-WARM_UP_STEPS = JobConfig().warmup_steps
 _MOST_FINDINGS = 2000
 #: Lengths of windows of which ranks are kept.
 _MOST_LENGTHS = 16

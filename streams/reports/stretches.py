@@ -10,12 +10,11 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from paceline.events import DeviceWindow, HostWindow
+from paceline.events import ARCHIVE_WINDOW_S, LONG_WINDOW_S, DeviceWindow, HostWindow
 from paceline.repeats import Repeats
 
 #: Windows lie within such a stretch of time: their lengths divide it.
-STRETCH_S = 300.0
-_MINUTE_S = 60.0
+STRETCH_S = ARCHIVE_WINDOW_S
 
 
 class Part(Protocol):
@@ -40,7 +39,7 @@ class Stretches(Generic[P]):
 
     def part(self, window: DeviceWindow | HostWindow) -> P | None:
         """Where ``window`` is to be added; None where it was counted before."""
-        long = window.length_s >= _MINUTE_S
+        long = window.length_s >= LONG_WINDOW_S
         job = None if isinstance(window, HostWindow) or window.job is msgspec.UNSET else window.job
         if not self._repeats.setdefault(long, Repeats()).is_new(window.start_s, (window.length_s, job)):
             return None

@@ -5,12 +5,10 @@ Rule of this file: pure text; nothing is judged here.
 
 from collections.abc import Iterable
 
-from paceline.events import Suggestion
+from paceline.events import OPEN_SUGGESTIONS, SEVERITY_ORDER, Suggestion
 from paceline.events.suggestions import Gain
 from paceline.own_host import here
 from paceline.visible import visible
-
-_RANK = {"critical": 0, "warning": 1, "info": 2}
 
 
 def page(suggestions: Iterable[Suggestion], host: str = "") -> str:
@@ -19,7 +17,7 @@ def page(suggestions: Iterable[Suggestion], host: str = "") -> str:
     ``host`` is the machine that they are read on, where it is known.
     """
     kept = list(suggestions)
-    lasting = [one for one in kept if one.state in ("new", "accepted", "applied")]
+    lasting = [one for one in kept if one.state in OPEN_SUGGESTIONS]
     over = [one for one in kept if one not in lasting]
     if not kept:
         return "nothing to suggest"
@@ -29,7 +27,7 @@ def page(suggestions: Iterable[Suggestion], host: str = "") -> str:
 
 
 def _order(one: Suggestion) -> tuple[int, float, str]:
-    return _RANK.get(one.severity, 3), -(one.gain.gpu_hours_per_day or 0.0), one.id
+    return SEVERITY_ORDER.get(one.severity, 3), -(one.gain.gpu_hours_per_day or 0.0), one.id
 
 
 def _lines(one: Suggestion, host: str) -> Iterable[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from paceline.events import (
+    WARM_UP_STEPS,
     CollectiveCalls,
     CollectiveTimings,
     Event,
@@ -23,7 +24,6 @@ from paceline.settings import MOST_RANKS
 
 from ..collective_batch import CollectiveMessage, collective_batch
 from ..coverage import CoverageTracker, sampled
-from ..jobs.config import JobConfig
 from ..raw_columns import Floats, Ints
 from ..robust import known_or_zero
 from ..speakers import SpeakersHeard
@@ -37,7 +37,6 @@ _BINS = 3000
 _STEP = len(COLUMNS)
 _COUNTED = (StepTimings, CollectiveCalls, OpTimings, CollectiveTimings, JobDescribed, Finding)
 _EVERY = MOST_RANKS.default
-_WARM_UP = JobConfig().warmup_steps
 
 #: Runs of one name that overlap for less may be one after the other, by clocks that differ.
 _LEAST_BOTH_S = 10.0
@@ -140,7 +139,7 @@ class JobSummary:
         whole = ~np.isnan(seconds[_STEP])
         steps = np.bincount(at[whole], minlength=members.size).tolist()
         left_out = np.bincount(at[whole], weights=left[whole], minlength=members.size).tolist()
-        warm = step >= _WARM_UP
+        warm = step >= WARM_UP_STEPS
         totals, seen = _by_member(at[warm], seconds[:, warm], members.size)
         for index, one in enumerate(members.tolist()):
             self.nodes[one] = message.node

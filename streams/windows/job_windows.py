@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from paceline.events import JobWindow, RankWindow, StepTimings
+from paceline.events import JOB_WINDOWS_S, JobWindow, RankWindow, StepTimings
 from paceline.sequences import MOST_PRODUCERS
 from paceline.settings import MOST_RANKS
 
@@ -24,7 +24,6 @@ from .aggregate import Part, merge, part, windows
 from .collective_tables import CollectiveTables
 from .open_steps import OpenSteps
 
-LENGTHS_S = (1.0, 10.0, 60.0)
 PATIENCE_S = 10.0
 _LAYOUT = 8
 
@@ -43,7 +42,7 @@ class JobWindows:
         self.most_ranks = MOST_RANKS.default
         self.waived: set[int] = set()
         self.unheard_waived = False
-        self.levels: list[tuple[int, Part] | None] = [None for _ in LENGTHS_S[1:]]
+        self.levels: list[tuple[int, Part] | None] = [None for _ in JOB_WINDOWS_S[1:]]
         #: Producers that may report more steps, and whose windows these are: cluster, job and attempt.
         self.reporting: set[str] = set()
         self.owner: tuple[str, str, int] = ("", "", 0)
@@ -111,7 +110,7 @@ class JobWindows:
         out: list[RankWindow | JobWindow] = []
         while closed := self._close(last=True):
             out += self._emit(*closed)
-        for at, length_s in enumerate(LENGTHS_S[1:]):
+        for at, length_s in enumerate(JOB_WINDOWS_S[1:]):
             if (level := self.levels[at]) is not None:
                 out += self._windows(length_s, level[0] * length_s, level[1])
             self.levels[at] = None
@@ -137,7 +136,7 @@ class JobWindows:
         if not later.size:
             return None
         steps = int(later[0])
-        over_s = float(open_steps.newest_s[self.reference]) - float(second[0]) - LENGTHS_S[0]
+        over_s = float(open_steps.newest_s[self.reference]) - float(second[0]) - JOB_WINDOWS_S[0]
         if not self._all_told(open_steps.last_of(steps), over_s > PATIENCE_S):
             return None
         return int(second[0]), steps
@@ -172,8 +171,8 @@ class JobWindows:
     def _emit(self, second: int, steps: int) -> list[RankWindow | JobWindow]:
         """The windows that the first ``steps`` open steps, of one ``second``, complete; those are then closed."""
         sums = part(self.open, steps, self.collectives)
-        out = self._windows(LENGTHS_S[0], second, sums)
-        for at, length_s in enumerate(LENGTHS_S[1:]):
+        out = self._windows(JOB_WINDOWS_S[0], second, sums)
+        for at, length_s in enumerate(JOB_WINDOWS_S[1:]):
             number = int(second // length_s)
             open_ = self.levels[at]
             if open_ is not None and open_[0] != number:

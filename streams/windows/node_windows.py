@@ -12,7 +12,15 @@ import msgspec
 import numpy as np
 
 from paceline.energy.meter import Drawn
-from paceline.events import MOST_MEASURED, DeviceSamples, DeviceWindow, HostSamples, HostWindow, NodeDescribed
+from paceline.events import (
+    MOST_MEASURED,
+    NODE_WINDOWS_S,
+    DeviceSamples,
+    DeviceWindow,
+    HostSamples,
+    HostWindow,
+    NodeDescribed,
+)
 from paceline.gpu import throttle
 
 from ..coverage import CoverageTracker
@@ -23,7 +31,6 @@ from ..snapshots import described, pack, unpack
 from .device_users import NOBODY, DeviceUsers, Use
 from .energy import Meters, WindowEnergy, part_before
 
-LENGTHS_S = (10.0, 60.0)
 #: GPUs a node may have; more subjects than this are not believed.
 MOST_SUBJECTS = 256
 _LAYOUT = 6
@@ -153,7 +160,7 @@ class SampleWindows:
     ) -> list[tuple[float, OpenWindow]]:
         """Count one sample in, and what was drawn since the one before; the windows that it completes."""
         done = []
-        for length_s in LENGTHS_S:
+        for length_s in NODE_WINDOWS_S:
             number = int(at_s // length_s)
             window = self.open.get((subject, length_s))
             # A clock set back a little keeps the window open; one set back for good starts another.
@@ -163,7 +170,7 @@ class SampleWindows:
                     after_s = (window.number + 1) * length_s
                     window.draw(drawn, use, after_s=None, until_s=after_s)
                     done.append((length_s, window))
-                elif len(self.open) >= MOST_SUBJECTS * len(LENGTHS_S):
+                elif len(self.open) >= MOST_SUBJECTS * len(NODE_WINDOWS_S):
                     self.coverage.note("subjects beyond the limit")
                     continue
                 window = self.open[subject, length_s] = OpenWindow(number, len(row))
@@ -257,7 +264,7 @@ class DeviceWindows(SampleWindows):
             for length_s, window in self._count(uuid, at_s, row, {uuid: one} if one else {}, use):
                 windows.append(self._window(event, uuid, length_s, window))
         # Of those alone that have windows: their number is bounded.
-        told = {uuid: tenant for uuid, tenant in claims(event).items() if (uuid, LENGTHS_S[0]) in self.open}
+        told = {uuid: tenant for uuid, tenant in claims(event).items() if (uuid, NODE_WINDOWS_S[0]) in self.open}
         self.tenants.update(told, event.t0_s)
         self.users.update(event, self.tenants)
         return windows

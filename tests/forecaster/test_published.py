@@ -6,8 +6,9 @@ import pytest
 
 from forecaster.api.meters import METERS, Meters
 from forecaster.memory import Memory
-from forecaster.published import MOST_FORECASTS, SILENT_S, PublishedForecasts
+from forecaster.published import MOST_FORECASTS, PublishedForecasts
 from paceline.events import Backtest, Forecast
+from paceline.events.silence import SERIES_SILENT_S
 from tests.derived_events import HOSTILE
 
 
@@ -56,8 +57,8 @@ def test_a_silent_series_is_told_no_more() -> None:
     for name in ("silent", "grows"):
         published.hear(forecast(f"c/job/{name}/step_s"), 0.0)
     published.grow(["c/job/grows/step_s", "c/job/never heard of/step_s"], 200.0)
-    assert {labels[0] for labels in published.values(SILENT_S)} == {"job/grows"}
-    assert not published.values(200.0 + SILENT_S)
+    assert {labels[0] for labels in published.values(SERIES_SILENT_S)} == {"job/grows"}
+    assert not published.values(200.0 + SERIES_SILENT_S)
 
 
 @pytest.mark.slow

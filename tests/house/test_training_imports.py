@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "paceline"
 #: Beside ``paceline.training``; each is in the process of everybody who trains, so a new one is named here first.
 ALLOWED = {"paceline", "paceline.identity", "paceline.launchers", "paceline.phases", "paceline.settings"}
-ALLOWED |= {"paceline.visible"}
+ALLOWED |= {"paceline.bounds", "paceline.visible"}
 #: The training job of ``paceline demo``, which is a script as a user has one.
 SCRIPTS = {"paceline.training.example", "paceline.training.example_faults"}
 

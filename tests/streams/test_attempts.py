@@ -8,12 +8,13 @@ import msgspec
 import pytest
 
 from paceline import events, wire
+from paceline.events.silence import RUN_SILENT_S
 from paceline.recording import Line
 from simulator.fault import Fault
 from simulator.job import Job
 from simulator.spec import Spec
 from streams.analyze import Analysis
-from streams.attempts import MOST_JOBS, MOST_RUNS, SILENT_S, Attempts
+from streams.attempts import MOST_JOBS, MOST_RUNS, Attempts
 from streams.reports.panel import panel
 from tests.derived_events import described
 
@@ -148,10 +149,10 @@ def test_rows_of_the_earlier_size_that_come_late_stay_with_it() -> None:
 def test_who_comes_long_after_a_run_fell_silent_belongs_to_another() -> None:
     mapping = Attempts()
     assert attempt_of(mapping, says("a", 1, 0)) == 1
-    assert attempt_of(mapping, says("b", 0, 1, started_s=900.0 + SILENT_S)) == 1
+    assert attempt_of(mapping, says("b", 0, 1, started_s=900.0 + RUN_SILENT_S)) == 1
     mapping = Attempts()
     assert attempt_of(mapping, says("a", 1, 0)) == 1
-    assert attempt_of(mapping, says("b", 0, 1, started_s=901.0 + SILENT_S)) == 0
+    assert attempt_of(mapping, says("b", 0, 1, started_s=901.0 + RUN_SILENT_S)) == 0
 
 
 def test_what_is_kept_is_bounded() -> None:

@@ -5,9 +5,9 @@ import math
 import msgspec
 import pytest
 
+from paceline.events import RANK_LIMIT
 from streams.collective_batch import collective_batch
 from streams.coverage import CoverageTracker
-from streams.limits import MOST_RANKS
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_phases_are_told_only_where_every_message_tells_them(message, coverage):
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        ("rank", MOST_RANKS),
+        ("rank", RANK_LIMIT),
         ("rank", -1),
         ("seq", -1),
         ("group", 1),
@@ -71,6 +71,14 @@ def test_what_cannot_be_is_noted_and_left_out(message, coverage, column, value):
     batch = collective_batch([msgspec.structs.replace(message, **{column: values})], coverage)
     assert batch.calls.rank.tolist() == [1, 0, 1]
     assert coverage.odd == {"collectives with impossible numbers": 1}
+
+
+def test_the_largest_rank_of_an_event_is_one(message, coverage):
+    """What the wire takes is judged: here there is no other limit."""
+    values = [RANK_LIMIT - 1, *message.rank[1:]]
+    batch = collective_batch([msgspec.structs.replace(message, rank=values)], coverage)
+    assert batch.calls.rank.tolist() == [RANK_LIMIT - 1, 1, 0, 1]
+    assert coverage.odd == {}
 
 
 def test_no_wait_is_a_value(message, coverage):

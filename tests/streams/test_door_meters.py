@@ -7,8 +7,9 @@ import pytest
 from msgspec import structs
 
 from paceline import topics, wire
+from paceline.events.silence import SERIES_SILENT_S
 from streams.door import Door
-from streams.job_meters import ENDED_S, SILENT_S
+from streams.job_meters import ENDED_S
 from streams.offsets import Partition
 from streams.processor import Processor
 from streams.store import Store
@@ -112,7 +113,7 @@ def test_messages_keep_a_job_and_its_end_ends_it(start, messages):
     async def life():
         door, clock = start()
         await take(door, messages)
-        clock.now_s += SILENT_S - 1.0
+        clock.now_s += SERIES_SILENT_S - 1.0
         assert values(door).findings
         joined = described(job="train", cluster=wire.decode(topics.OP_V1, messages[0]).cluster)
         for offset, event in enumerate((joined, structs.replace(joined, ended_s=5.0))):

@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from paceline.events import DeviceWindow, HostWindow
+from paceline.events.silence import SERIES_SILENT_S
 from streams import energy_meters
-from streams.energy_meters import MOST_JOBS, SILENT_S, EnergyMeters
+from streams.energy_meters import MOST_JOBS, EnergyMeters
 from streams.job_meters import JobMeters
 from streams.keyed_state import Key
 
@@ -54,8 +55,8 @@ def test_a_silent_node_vanishes_and_takes_nobody_with_it(meters):
     """The series of other nodes stay as they are: none falls."""
     meters.hear(device(node="gone"), 0.0)
     meters.hear(device(), 200.0)
-    assert len(meters.values(SILENT_S - 1)) == 2
-    assert meters.values(SILENT_S) == {("a", "n", "gpu"): 3000.0}
+    assert len(meters.values(SERIES_SILENT_S - 1)) == 2
+    assert meters.values(SERIES_SILENT_S) == {("a", "n", "gpu"): 3000.0}
 
 
 def test_a_job_that_has_left_is_told_for_a_while(meters):
@@ -63,7 +64,7 @@ def test_a_job_that_has_left_is_told_for_a_while(meters):
     meters.hear(device(0), 0.0)
     for number in range(1, 40):
         meters.hear(device(number, energy_by_job={"b": 3000.0}), 0.0)
-        assert (("a", "n", "gpu") in meters.values(0.0)) == (10.0 * number <= 10.0 + SILENT_S)
+        assert (("a", "n", "gpu") in meters.values(0.0)) == (10.0 * number <= 10.0 + SERIES_SILENT_S)
 
 
 def test_nodes_and_jobs_are_bounded(meters, monkeypatch):

@@ -7,7 +7,8 @@ import pytest
 
 from paceline import topics, wire
 from paceline.events import Finding, FullRows, HostWindow, JobWindow
-from streams.full_rows import AGAIN_S, FULL_ROWS_S, LONG_S, MOST_JOBS, SILENT_S, FullRowsRequests
+from paceline.events.silence import ROWS_SILENT_S
+from streams.full_rows import AGAIN_S, FULL_ROWS_S, LONG_S, MOST_JOBS, FullRowsRequests
 
 GOLDEN = Path(__file__).parents[1] / "paceline" / "golden" / "v1"
 FINDING: Finding = wire.decode(topics.FINDING, (GOLDEN / "Finding.json").read_bytes())
@@ -96,7 +97,7 @@ def test_a_job_that_is_silent_is_not_asked_until_it_speaks_again(worker):
     assert len(worker.asked) == 1
     worker.pass_time(1, window())
     assert len(worker.asked) == 2
-    assert SILENT_S < AGAIN_S
+    assert ROWS_SILENT_S < AGAIN_S
 
 
 def test_each_job_is_asked_by_itself(worker):

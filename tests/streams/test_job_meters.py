@@ -4,13 +4,13 @@ import pytest
 
 from paceline import events
 from paceline.events import CollectiveLine
+from paceline.events.silence import SERIES_SILENT_S
 from streams.job_meters import (
     COST_S,
     ENDED_S,
     MOST_FINDINGS,
     MOST_JOBS,
     MOST_RANKS_TOLD,
-    SILENT_S,
     JobMeters,
 )
 from streams.keyed_state import Key
@@ -105,8 +105,8 @@ def test_a_silent_job_vanishes_with_all_its_series(meters):
     meters.hear(JOB, job_window(), 0.0, 0.0)
     meters.hear(JOB, finding(kind="hang"), 0.0, 0.0)
     meters.touch(JOB, 200.0)
-    assert _told(meters, 200.0 + SILENT_S - 1) >= {"step_times", "lateness", "own_s", "findings", "lost_s"}
-    assert _told(meters, 200.0 + SILENT_S) == set()
+    assert _told(meters, 200.0 + SERIES_SILENT_S - 1) >= {"step_times", "lateness", "own_s", "findings", "lost_s"}
+    assert _told(meters, 200.0 + SERIES_SILENT_S) == set()
     meters.touch(JOB, 1000.0)
     assert _told(meters, 1000.0) == set()
 

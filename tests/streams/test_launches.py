@@ -9,12 +9,13 @@ import pytest
 
 from paceline import columns
 from paceline.events import CollectiveCalls, Finding, Speakers, StepTimings
+from paceline.events.silence import LAUNCH_SILENT_S
 from simulator.fault import Fault
 from simulator.job import Job
 from simulator.spec import Spec
 from streams import launches
 from streams.keyed_state import KeyedState
-from streams.launches import SILENT_S, Launches, Turn
+from streams.launches import Launches, Turn
 from streams.processor import Processor
 from streams.routes import ROUTES
 
@@ -129,7 +130,7 @@ def test_two_at_once_are_said_and_only_the_first_is_judged() -> None:
 
 @pytest.mark.slow
 def test_a_run_that_was_killed_without_a_word_is_replaced_once_it_is_silent() -> None:
-    """No goodbye: ``SILENT_S`` of the new run are not judged, and the rest is."""
+    """No goodbye: ``LAUNCH_SILENT_S`` of the new run are not judged, and the rest is."""
     killed = [message for message in run(steps=200) if message.time_s < BEGAN_S + 20.0]
     found = judged(killed + run(BEGAN_S + 25.0, "again-", steps=200, faults=SLOW))
     assert [one.ranks for one in found if one.kind == "straggler"][-1] == [3]
@@ -282,9 +283,9 @@ def test_one_that_waits_takes_over_after_a_silence_and_not_before() -> None:
     """By the clock of the one that waits."""
     held = Launches()
     turns(steps("a", 0, *range(30)), steps("b", 0, 0, node="n1", t0_s=200.0), at=held)
-    early = turns(steps("b", 1, 1, node="n1", t0_s=200.0 + SILENT_S - 1.0), at=held)
+    early = turns(steps("b", 1, 1, node="n1", t0_s=200.0 + LAUNCH_SILENT_S - 1.0), at=held)
     assert not early[0].judged
-    assert turns(steps("b", 2, 2, node="n1", t0_s=200.0 + SILENT_S), at=held)[0].begins
+    assert turns(steps("b", 2, 2, node="n1", t0_s=200.0 + LAUNCH_SILENT_S), at=held)[0].begins
 
 
 def test_a_recording_keeps_the_attempts_that_it_was_given() -> None:

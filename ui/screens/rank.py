@@ -13,6 +13,7 @@ import numpy as np
 import streamlit as st
 
 from paceline import words
+from paceline.events import RANK_LIMIT
 from paceline.gpu.throttle import SLOWING, in_words
 
 from .. import wording
@@ -80,7 +81,7 @@ def _choice(job: JobView, rank: int | None) -> None:
     field, hints = st.columns([0.5, 2.6], vertical_alignment="bottom")
     st.session_state["rank"] = rank
     field.number_input(
-        "Rank", 0, 2**20 - 1, step=1, key="rank", placeholder=f"0 to {job.world_size - 1}", on_change=_choose
+        "Rank", 0, RANK_LIMIT - 1, step=1, key="rank", placeholder=f"0 to {job.world_size - 1}", on_change=_choose
     )
     worth, accused = _worth_a_look(job)
     with hints.container(horizontal=True, vertical_alignment="center"):

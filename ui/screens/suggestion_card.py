@@ -6,14 +6,13 @@ Rule of this file: every text is of other processes; it is shown as text, and la
 import streamlit as st
 
 from paceline.control_client import segment
-from paceline.events import Evidence, Suggestion
+from paceline.events import ACCEPT, ANSWERABLE, CLOSED_SUGGESTIONS, DISMISS, Evidence, Suggestion
 from paceline.own_host import either
 from paceline.this_node import this_node
 from paceline.words import age, evidence_name, quantity
 
 from .. import suggestion_words as words
 from ..control_door import ControlDoor
-from ..suggestion_book import CLOSED
 from ..theme import CAUTION, FAINT, FAST, GOOD, SLOW
 from ..wording import apart, safe
 from . import summary
@@ -21,8 +20,6 @@ from .frame import Shown
 
 #: What was asked in this session: suggestion id -> (number of the change, when).
 ASKED = "asked"
-#: From which states a suggestion may be accepted, and dismissed.
-ACCEPT_FROM, DISMISS_FROM = ("new",), ("new", "accepted")
 #: What control takes of a reason.
 LONGEST_REASON = 256
 SEVERITIES = {"critical": SLOW, "warning": CAUTION}
@@ -54,7 +51,7 @@ def _head(one: Suggestion, now_s: float) -> str:
         f"job {one.job}" if one.job and one.target != f"job:{one.job}" else "",
         f"updated {age(now_s, one.updated_s)}",
     ]
-    facts += [until if one.state not in CLOSED else "", f"by {one.by}" if one.by else "", one.because]
+    facts += [until if one.state not in CLOSED_SUGGESTIONS else "", f"by {one.by}" if one.by else "", one.because]
     gains = " · ".join(words.gains(one.gain)) or "gain not known"
     risk = f"Risk {one.risk.replace('_', ' ')[:20]}" + (f": {one.risk_reason}" if one.risk_reason else "")
     basis = f'<p class="muted">{safe(one.gain.basis)}</p>' if one.gain.basis else ""
@@ -119,10 +116,10 @@ def _act(one: Suggestion, shown: Shown, door: ControlDoor, issuer: str | None) -
     if issuer is None:
         return
     with st.container(horizontal=True):
-        if one.state in ACCEPT_FROM:
-            _ask(one, "accept", door, issuer)
-        if one.state in DISMISS_FROM:
-            _ask(one, "dismiss", door, issuer)
+        if one.state in ANSWERABLE[ACCEPT]:
+            _ask(one, ACCEPT, door, issuer)
+        if one.state in ANSWERABLE[DISMISS]:
+            _ask(one, DISMISS, door, issuer)
 
 
 def _ask(one: Suggestion, action: str, door: ControlDoor, issuer: str) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 
 import streamlit as st
 
+from paceline.events.silence import WINDOWS_SILENT_S
 from paceline.words import age
 
 from ..control_door import ControlDoor
@@ -21,8 +22,6 @@ from .frame import Shown, Source
 
 #: Cards drawn; the rest is counted.
 CARDS = 12
-#: Seconds without a window after which nobody makes them.
-SILENT_S = 120.0
 
 
 def show(source: Source, door: ControlDoor | None = None, gate: TokenGate | None = None) -> None:
@@ -71,7 +70,7 @@ def nothing(snapshot: Snapshot) -> Notice:
         text = "Suggestions appear here once the broker answers."
         return Notice("wait", "No suggestions yet", text, (DOCTOR,))
     last_s = next((line.last_s for line in snapshot.topics if line.topic == "window"), None)
-    if last_s is None or snapshot.now_s - last_s > SILENT_S:
+    if last_s is None or snapshot.now_s - last_s > WINDOWS_SILENT_S:
         heard = "No window was received" if last_s is None else f"The last window is from {age(snapshot.now_s, last_s)}"
         text = f"{heard}, so there are no suggestions. Start one:"
         return Notice("wait", "No stream worker is running", text, (STREAMS, DOCTOR))

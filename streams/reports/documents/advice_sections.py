@@ -5,7 +5,7 @@ Rule of this file: pure words.
 
 from collections.abc import Sequence
 
-from paceline.events import Suggestion
+from paceline.events import OPEN_SUGGESTIONS, SEVERITY_ORDER, Suggestion
 from paceline.events.suggestions import Effect
 
 from ..report import ForecastScore
@@ -13,7 +13,6 @@ from ..suggestions import gain_in_words
 from .document import Block, Heading, Notice, Paragraph, Table, without_empty
 from .quantities import UNKNOWN, amount, count, share
 
-_OPEN = ("new", "accepted", "applied")
 MOST_OPEN, MOST_ROWS = 12, 60
 
 
@@ -22,7 +21,7 @@ def suggestion_sections(suggestions: Sequence[Suggestion]) -> list[Block]:
     if not suggestions:
         return []
     blocks: list[Block] = [Heading("Suggestions")]
-    lasting = sorted((one for one in suggestions if one.state in _OPEN), key=_order)
+    lasting = sorted((one for one in suggestions if one.state in OPEN_SUGGESTIONS), key=_order)
     for one in lasting[:MOST_OPEN]:
         gain = gain_in_words(one.gain)
         text = f"{one.reason} Expected: {gain}." + (f" Risk: {one.risk}." if one.risk else "")
@@ -31,7 +30,7 @@ def suggestion_sections(suggestions: Sequence[Suggestion]) -> list[Block]:
         blocks.append(
             Paragraph(f"{len(lasting) - MOST_OPEN} more are open: paceline suggestions lists them.", quiet=True)
         )
-    measured = [one for one in suggestions if one.effect is not None or one.state not in _OPEN]
+    measured = [one for one in suggestions if one.effect is not None or one.state not in OPEN_SUGGESTIONS]
     if measured:
         head = ("suggestion", "state", "measured", "before", "after", "change", "why")
         rows = tuple(map(_row, measured[:MOST_ROWS]))
@@ -40,7 +39,7 @@ def suggestion_sections(suggestions: Sequence[Suggestion]) -> list[Block]:
 
 
 def _order(one: Suggestion) -> tuple[int, float, str]:
-    rank = {"critical": 0, "warning": 1, "info": 2}.get(one.severity, 3)
+    rank = SEVERITY_ORDER.get(one.severity, 3)
     return rank, -(one.gain.gpu_hours_per_day or 0.0), one.id
 
 

@@ -12,7 +12,7 @@ from paceline.sidecar.looks import Looks
 from paceline.sidecar.worker_lines import (
     FAILED,
     LONGEST_S,
-    MOST_RANKS,
+    MOST_WAITING_RANKS,
     MOST_WORKERS,
     NO_PY_SPY,
     NOT_ALLOWED,
@@ -183,11 +183,11 @@ class TestLooks:
         assert started == []
 
     def test_ranks_and_workers_beyond_any_node_are_not_read(self, tmp_path, workers):
-        for pid in range(100, 100 + 2 * MOST_RANKS):
+        for pid in range(100, 100 + 2 * MOST_WAITING_RANKS):
             (folder := tmp_path / str(pid) / "task" / str(pid)).mkdir(parents=True)
             (folder / "children").write_text(" ".join(map(str, range(50))))
             workers.ask(pid)
-        assert len(workers._waiting) == MOST_RANKS * MOST_WORKERS
+        assert len(workers._waiting) == MOST_WAITING_RANKS * MOST_WORKERS
 
     def test_only_a_rank_that_waits_for_its_loader_twice_is_asked_about(self, workers, started):
         """The line is in the look after."""

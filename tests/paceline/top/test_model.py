@@ -87,7 +87,7 @@ def test_it_is_bounded() -> None:
         held.update(suggestion(id=f"s{number}", state="withdrawn"), float(number))
         held.update(described(job="job-5999", node=f"n{number}"), 5_999.0)
     assert len(held.jobs) == model.MOST_JOBS
-    assert len(held.jobs[JOB].ranks) == model.MOST_RANKS
+    assert len(held.jobs[JOB].ranks) == model.KEPT_RANKS
     assert len(held.findings) == model.MOST_FINDINGS
     assert "open" in held.findings
     assert len(held.suggestions) == model.MOST_SUGGESTIONS

@@ -1,9 +1,19 @@
 """A suggestion's life: decided on, seen to be done, measured; expired, rested, limited, merged."""
 
+from typing import get_args
+
 import msgspec
 import pytest
 
-from paceline.events import Cost, JobDescribed, RankPlace
+from paceline.events import (
+    ANSWERABLE,
+    CLOSED_SUGGESTIONS,
+    OPEN_SUGGESTIONS,
+    Cost,
+    JobDescribed,
+    RankPlace,
+    SuggestionState,
+)
 from streams.advice.advice import Advice
 from streams.advice.config import AdviceConfig, changed, refusal
 from streams.advice.lifecycle import FINAL, TRANSITIONS, follow
@@ -54,6 +64,16 @@ def heard(told, make_pace):
 def run(heard, make_pace, first: int, count: int, step_s: float, attempt: int = 0) -> None:
     for number in range(first, first + count):
         heard.tell(make_pace(number, step_s, attempt=attempt))
+
+
+def test_who_answers_by_the_contract_is_answered_by_the_table():
+    by_table = {answer: {state for state, signal in TRANSITIONS if signal == answer} for answer in ANSWERABLE}
+    assert by_table == {answer: set(states) for answer, states in ANSWERABLE.items()}
+
+
+def test_every_state_of_the_contract_is_open_or_closed():
+    assert sorted([*OPEN_SUGGESTIONS, *CLOSED_SUGGESTIONS]) == sorted(get_args(SuggestionState))
+    assert {state for state, _ in TRANSITIONS if state} == set(OPEN_SUGGESTIONS)
 
 
 def test_nothing_leaves_a_final_state():

@@ -249,6 +249,16 @@ def test_ranks_that_only_tell_how_they_are_set_up_were_not_compared(panel_of, ma
     assert "no rank holds this job back" not in text
 
 
+def test_a_severity_of_a_newer_version_on_a_node_comes_after_what_is_critical(panel_of, found):
+    of_node = msgspec.structs.replace(
+        found, kind="device_fault", state="confirmed", job="", first_step=-1, last_step=-1, nodes=["n1"], ranks=[]
+    )
+    newer = msgspec.structs.replace(of_node, id="newer", severity="fatal", summary="the newer one")
+    worst = msgspec.structs.replace(of_node, id="worst", severity="critical", summary="the critical one")
+    text = panel_of(newer, worst)
+    assert 0 < text.index("the critical one") < text.index("the newer one")
+
+
 def test_a_slow_node_is_named_with_its_ranks(panel_of, make_training, found):
     """And not the first of them."""
     node = msgspec.structs.replace(
