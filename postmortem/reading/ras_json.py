@@ -14,7 +14,7 @@ import msgspec
 from ..evidence import RasGroup, RasProcess, RasRanks, RasReport, Source, Statement
 
 #: Ranks of all reports in a file.
-_MOST_RANKS = 200_000
+_MOST_LISTED = 200_000
 _MOST_NUMBER = 10_000_000
 _MOST_OPERATIONS = 32
 _TOKEN = re.compile(
@@ -88,7 +88,7 @@ class _Reader:
     def __init__(self) -> None:
         self.reports: list[_Report] = []
         self._rank: _Rank | None = None
-        self._left = _MOST_RANKS
+        self._left = _MOST_LISTED
         #: The part of a rank that is open.
         self._section = ""
         self._away = self._ended = False
