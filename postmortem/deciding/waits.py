@@ -112,7 +112,7 @@ def _inside(case: Case, waiting: Waiting) -> Verdict | None:
         ),
         line=common_line(case, waiting.calls),
         sure="unsure",
-        next="the kernels' logs (dmesg), NCCL_DEBUG=INFO, and ncclras of each node",
+        next="the kernels' logs (dmesg), NCCL_DEBUG=INFO, and two reports of `ncclras -v`, 30 s apart",
         grounds=grounds(*list(waiting.calls.values())[:4]),
     )
 

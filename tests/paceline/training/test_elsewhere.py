@@ -98,7 +98,8 @@ def ours(path: str | None) -> bool:
 
 def foreign(files: dict[str, str | None]) -> list[str]:
     """Modules that a training process has of that environment, and should not."""
-    few = re.compile(r"sitecustomize|paceline(\.training.*|\.bounds|\.identity|\.launchers|\.phases|\.settings|\.visible)?")
+    own = r"\.training.*|\.(bounds|identity|launchers|phases|settings|visible)"
+    few = re.compile(rf"sitecustomize|paceline({own})?")
     return [name for name, file in files.items() if (ours(file) or name == "msgspec") and not few.fullmatch(name)]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from paceline import columns
-from paceline.events import OpTimings, RankCondition, Speakers, StepTimings, Thresholds
+from paceline.events import RANK_LIMIT, OpTimings, RankCondition, Speakers, StepTimings, Thresholds
 from paceline.gpu.throttle import HARDWARE_THERMAL
 from streams.jobs.config import JobConfig
 from streams.jobs.job_diagnosis import JobDiagnosis
@@ -289,7 +289,7 @@ def test_tensor_parallel_ranks_that_do_not_tell_their_place_are_of_one_pipeline(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("most", [1_000_000, 2**53])
+@pytest.mark.parametrize("most", [RANK_LIMIT, 2**53])
 def test_a_place_that_no_rank_can_have_is_none(job, most):
     """The largest number that an event may carry stops no message: what its rows say is judged."""
     events = placed(job(fault=SLOW).batches(), dp=[0, 0, 1, most], tp=[0, most, 0, 0], pp=[0] * 4)
