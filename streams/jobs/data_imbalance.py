@@ -12,6 +12,7 @@ import numpy as np
 
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured
+from ..robust import nanmedian
 from .job_episodes import JobEpisodes, Sight
 from .window_sums import WindowSums
 
@@ -60,8 +61,8 @@ class DataImbalance:
         var_f = np.maximum(ff[usable] - f[usable] ** 2 / n, 0.0) / (n - 1)
         var_b = np.maximum(bb[usable] - b[usable] ** 2 / n, 0.0) / (n - 1)
         cov = (fb[usable] - f[usable] * b[usable] / n) / (n - 1)
-        spread = float(np.median(np.sqrt(np.minimum(var_f, var_b))))
-        alike = float(np.median(cov / np.sqrt(np.maximum(var_f * var_b, 1e-18))))
+        spread = float(nanmedian(np.sqrt(np.minimum(var_f, var_b))))
+        alike = float(nanmedian(cov / np.sqrt(np.maximum(var_f * var_b, 1e-18))))
         lost = sums.lost_ratio(sums.held_back_s)
         size = min(
             spread / self.config.least_spread,

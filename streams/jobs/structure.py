@@ -62,15 +62,15 @@ class Structure:
         self.stages = StageImbalance(config.stages, cohorts)
         self.data = DataImbalance(config.data)
         self.input = DataBound(config.input)
-        self._clear()
+        self._clear(ranks=0)
 
-    def _clear(self) -> None:
+    def _clear(self, ranks: int) -> None:
         self.ticks = 0
         self.steps = 0
         self.first_step = -1
         self.span_s = self.lasted_s = 0.0
-        self.seconds = np.zeros((len(OPS), 0))
-        self.pairs = np.zeros((len(PAIR_SUMS), 0))
+        self.seconds = np.zeros((len(OPS), ranks))
+        self.pairs = np.zeros((len(PAIR_SUMS), ranks))
         self.held_back_s = 0.0
 
     def sums_of(self, steps: Sequence[Step]) -> list[StepSums]:
@@ -182,7 +182,7 @@ class Structure:
             self.data.update(sums, accused),
             self.input.update(sums, accused, has_loader),
         )
-        self._clear()
+        self._clear(ranks)
         return told
 
     def snapshot(self) -> dict[str, Any]:
