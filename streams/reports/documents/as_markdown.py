@@ -29,7 +29,7 @@ def _block(block: Block) -> Iterator[str]:
         case Paragraph():
             yield f"*{_escaped(block.text)}*" if block.quiet else _escaped(block.text)
         case Notice():
-            yield f"> **{_escaped(block.title)}**" + (f" {_escaped(block.text)}" if block.text else "")
+            yield f"> **{_escaped(block.title)}**" + (f": {_escaped(block.text)}" if block.text else "")
             if block.commands:
                 yield ""
                 yield from _code(block.commands)

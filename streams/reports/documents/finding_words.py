@@ -58,10 +58,10 @@ def _ranks(finding: Finding) -> str:
 
 
 def steps(finding: Finding) -> str:
-    """Its steps; an open one has no end yet."""
+    """Its steps; one that is open lasts beyond them."""
     if finding.first_step < 0:
         return ""
-    return f"{finding.first_step}-{finding.last_step}" + ("" if finding.state == "recovered" else " …")
+    return f"{finding.first_step}-{finding.last_step}" + ("" if finding.state == "recovered" else ", open")
 
 
 def findings_table(episodes: list[Episode], length_s: float) -> Table:
