@@ -58,9 +58,9 @@ def step_times(course: Course) -> str:
     known = [one for one in (*course.step_s, *course.p95_s) if not np.isnan(one)]
     most, held = top_of(known), spanned(course)
     strokes = []
-    for tick in svg.ticks(most):
-        y = top + height - tick / most * height
-        strokes += [svg.line(LEFT, y, LEFT + INSIDE, y), svg.text(LEFT - 8, y + 4, seconds(tick), anchor="end")]
+    heights = [(top + height - tick / most * height, tick) for tick in svg.ticks(most)]
+    strokes += [svg.line(LEFT, y, LEFT + INSIDE, y) for y, _ in heights]
+    strokes += svg.beside((y + 4, seconds(tick)) for y, tick in heights)
 
     def points(values: list[float]) -> list[tuple[float, float] | None]:
         each = INSIDE / len(values)
@@ -154,7 +154,7 @@ def _pixels(ratio: Matrix) -> np.ndarray[Any, np.dtype[np.uint8]]:
 def _rank_names(ranks: Sequence[int], height: float, top: float) -> list[str]:
     shown = range(len(ranks)) if len(ranks) <= 24 else range(0, len(ranks), -(-len(ranks) // 8))
     each = height / max(len(ranks), 1)
-    return [svg.text(LEFT - 8, top + (at + 0.5) * each + 4, f"rank {ranks[at]}", anchor="end", size=11) for at in shown]
+    return svg.beside(((top + (at + 0.5) * each + 4, f"rank {ranks[at]}") for at in shown), size=11)
 
 
 def _scale(y: float) -> list[str]:
@@ -164,7 +164,7 @@ def _scale(y: float) -> list[str]:
     x = LEFT + INSIDE - 260
     return [
         svg.image(x, y, 150, 10, data_uri(_pixels(steps))),
-        svg.text(x - 8, y + 10, words, anchor="end", size=11),
+        svg.text(x - 8 - len(words) * 11 * svg.LETTER, y + 10, words, size=11),
         svg.text(x + 158, y + 10, f"{FULL_RATIO:.0%} slower", size=11),
     ]
 
@@ -173,13 +173,13 @@ def timeline(course: Course, lanes: Sequence[Lane]) -> str:
     """A lane an episode, on the axis of the pictures above."""
     length_s = course.column_s * max(len(course.step_s), 1)
     each, top = 22.0, 4.0
-    strokes = []
+    names = [(top + number * each + 14, svg.clipped(lane.name)) for number, lane in enumerate(lanes)]
+    strokes = svg.beside(names, size=min(11.0, _size_of(names)))
     for number, lane in enumerate(lanes):
         y = top + number * each
         first = min(max((lane.from_s - course.start_s) / length_s, 0.0), 1.0)
         last = min(max((lane.to_s - course.start_s) / length_s, first), 1.0)
         strokes += [
-            svg.text(LEFT - 8, y + 14, svg.clipped(lane.name), anchor="end", size=11),
             svg.line(LEFT, y + each, LEFT + INSIDE, y + each),
             svg.rect(
                 LEFT + first * INSIDE, y + 5, max((last - first) * INSIDE, 3.0), 12, lane.colour, title=lane.title
@@ -193,13 +193,11 @@ def bars(rows: Sequence[Bar], legend: Sequence[tuple[str, str]] = ()) -> str:
     """Bars on one scale, with a legend of (name, colour)."""
     most = max((sum(part[0] for part in row.parts) for row in rows), default=0.0) or 1.0
     wide, each = INSIDE - 130, 30.0
-    strokes = []
+    # Names of causes are whole: where one is longer, all are smaller.
+    names = [(20 + number * each, svg.clipped(row.name, 36)) for number, row in enumerate(rows)]
+    strokes = svg.beside(names, size=min(11.0, _size_of(names)), colour="var(--ink)")
     for number, row in enumerate(rows):
         x, y = float(LEFT), 4 + number * each
-        # Names of causes are whole: longer ones are smaller.
-        name = svg.clipped(row.name, 36)
-        size = min(11.0, 11.0 * 27 / max(len(name), 1))
-        strokes.append(svg.text(LEFT - 8, y + 16, name, anchor="end", colour="var(--ink)", size=size))
         for value, colour, title in row.parts:
             width = max(value, 0.0) / most * wide
             if width >= 0.3:
@@ -208,6 +206,11 @@ def bars(rows: Sequence[Bar], legend: Sequence[tuple[str, str]] = ()) -> str:
         strokes.append(svg.text(x + 8, y + 16, row.note, colour="var(--ink)"))
     below = 4 + each * len(rows)
     return svg.picture(below + (24 if legend else 4), [*strokes, *_legend(legend, below + 4)], "bars")
+
+
+def _size_of(names: Sequence[tuple[float, str]]) -> float:
+    """The size at which the longest name fits beside a picture."""
+    return (LEFT - 12) / svg.LETTER / max([len(name) for _, name in names] + [1])
 
 
 def _legend(legend: Sequence[tuple[str, str]], y: float) -> list[str]:
@@ -224,9 +227,9 @@ def lines(rows: Sequence[tuple[str, str, Sequence[float | None]]], labels: Seque
     most = max(known, default=0.0) * 1.1 or 1.0
     height, top = 150.0, 8.0
     strokes = []
-    for tick in svg.ticks(most):
-        y = top + height - tick / most * height
-        strokes += [svg.line(LEFT, y, LEFT + INSIDE, y), svg.text(LEFT - 8, y + 4, f"{tick:,g} {unit}", anchor="end")]
+    heights = [(top + height - tick / most * height, tick) for tick in svg.ticks(most)]
+    strokes += [svg.line(LEFT, y, LEFT + INSIDE, y) for y, _ in heights]
+    strokes += svg.beside((y + 4, f"{tick:,g} {unit}") for y, tick in heights)
     each = INSIDE / max(len(labels), 1)
     for _, colour, values in rows:
         points = [

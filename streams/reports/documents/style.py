@@ -112,7 +112,7 @@ footer{{color:var(--faint);font-size:.8rem;margin-top:2.6rem;border-top:1px soli
 @bottom-right{{content:counter(page) " / " counter(pages);font-size:8pt;color:#55637a}}}}
 @media print{{
 html{{font-size:9.5pt}}main{{max-width:none;padding:0}}
-h2,h3{{break-after:avoid}}figure,.notice,.tile,tr{{break-inside:avoid}}
+h2,h3{{break-after:avoid}}figure,.notice,.tile,tr,ul{{break-inside:avoid}}li{{margin:.1rem 0}}
 table{{font-size:8pt}}th,td{{padding:3pt 7pt 3pt 0}}th{{white-space:normal}}
 .scroll{{overflow:visible}}.tile .value{{font-size:13pt}}.tile{{flex:1 1 26%;padding:6pt 9pt}}pre{{font-size:7.5pt}}
 }}

@@ -12,6 +12,8 @@ from paceline.visible import visible
 #: Every picture is this wide, and starts what it shows at ``LEFT``: so pictures over time stand below each other.
 WIDTH, LEFT, RIGHT = 1000, 180, 16
 INSIDE = WIDTH - LEFT - RIGHT
+#: A letter's mean width by its size, in the widest of the fonts (DejaVu Sans).
+LETTER = 0.6
 
 
 def picture(height: float, strokes: Iterable[str], label: str) -> str:
@@ -65,6 +67,17 @@ def text(
     """Words at a point."""
     place = f'x="{short(x)}" y="{short(y)}" text-anchor="{anchor}"'
     return f'<text {place} font-size="{short(size)}" fill="{colour}">{_text(words)}</text>'
+
+
+def beside(rows: Iterable[tuple[float, str]], size: float = 12, colour: str = "var(--muted)") -> list[str]:
+    """Names left of a picture, by y, that all begin at one x.
+
+    Not ending at one: Chrome's PDF viewer cuts the first letter of text that is placed by its end.
+    """
+    named = list(rows)
+    wide = max((len(words) for _, words in named), default=0) * size * LETTER
+    x = max(LEFT - 8 - wide, 2.0)
+    return [text(x, y, words, colour=colour, size=size) for y, words in named]
 
 
 def image(x: float, y: float, width: float, height: float, address: str) -> str:
