@@ -68,6 +68,12 @@ class JobBuffer:
         return max([*named, self.matrix.ranks])
 
     @property
+    def stages(self) -> dict[int, int]:
+        """By rank its pipeline stage, where that is known."""
+        places = (place for part in self.described.values() for place in part.places)
+        return {place.rank: place.pp for place in places if place.pp is not None}
+
+    @property
     def cells(self) -> int:
         """Numbers that its steps and phases take, and the times of its balancer."""
         return self.matrix.cells + self.phases.cells + self.balance.cells

@@ -81,7 +81,7 @@ def rank_view(buffer: JobBuffer, machines: Machines, rank: int) -> RankView | No
 
 def _cohort(buffer: JobBuffer, rank: int) -> tuple[int | None, Ints]:
     """The stage of ``rank``, where it is known, and the ranks with equal work."""
-    stages = {place.rank: place.pp for part in buffer.described.values() for place in part.places}
+    stages = buffer.stages
     stage = stages.get(rank)
     everyone = sorted({*buffer.nodes, *range(buffer.phases.ranks), rank})
     mine = everyone if stage is None else [one for one in everyone if stages.get(one) == stage]

@@ -1,4 +1,4 @@
-"""Own time against the median rank, and fewer columns than steps.
+"""Own time against the median rank of a cohort, and fewer columns than steps.
 
 Rule of this file: pure. In synchronous training every rank's step takes equally long, because the fast wait for the
 slow; what differs is **own time**, the step less the time spent waiting for other ranks.
@@ -19,10 +19,27 @@ def own_time(step_s: Floats, waiting_s: Floats) -> Floats:
     return own
 
 
-def against_median(own_s: Floats) -> Floats:
-    """Each rank's own time over the median rank's, step by step; NaN where fewer than half of the ranks were heard."""
-    if own_s.size == 0:
-        return own_s
+def against_median(own_s: Floats, stages: Ints | None = None) -> Floats:
+    """Each rank's own time over the median rank's of its cohort, step by step, as the verdict compares it.
+
+    A cohort is a pipeline stage: another stage has other work. NaN where fewer than half of a cohort were heard. A rank
+    that is alone in its stage is compared with itself, over these steps.
+
+    Args:
+        own_s: seconds, ranks x steps.
+        stages: the stage of each rank, -1 where it is not known; None where none is.
+    """
+    ratio = np.full(own_s.shape, np.nan, np.float32)
+    of = np.full(own_s.shape[0], -1) if stages is None else stages
+    for stage in np.unique(of):
+        mine = np.flatnonzero(of == stage)
+        alone = mine.size == 1 and own_s.shape[0] > 1
+        ratio[mine] = _over_median(own_s[mine].T).T if alone else _over_median(own_s[mine])
+    return ratio
+
+
+def _over_median(own_s: Floats) -> Floats:
+    """Each row over the median row, column by column."""
     median = quiet_median(own_s, axis=0)
     heard = np.isfinite(own_s).sum(axis=0)
     usable = (heard * 2 > own_s.shape[0]) & (median > 0)

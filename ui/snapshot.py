@@ -83,7 +83,8 @@ class SenderLine:
 
 @dataclass(frozen=True)
 class JobView:
-    """One attempt of one job: ``step_s`` and ``waiting_s`` are ranks x steps, ``phase_s`` mean seconds by rank."""
+    """One attempt of one job: ``step_s`` and ``waiting_s`` are ranks x steps, ``phase_s`` mean seconds by rank,
+    ``stages`` the pipeline stage of each rank, -1 where it is not known."""
 
     cluster: str
     job: str
@@ -94,6 +95,7 @@ class JobView:
     world_size: int
     backend: str
     places: dict[int, str]
+    stages: Ints
     steps: Ints
     at_s: npt.NDArray[np.float64]
     step_s: Floats
@@ -195,7 +197,7 @@ def view_of(buffer: JobBuffer) -> JobView:
     """A copy of ``buffer``."""
     steps, matrix, at_s = buffer.matrix.last(STEPS)
     phase_s, phase_steps = phase_means(buffer)
-    described = next(iter(buffer.described.values()), None)
+    described, stages = next(iter(buffer.described.values()), None), buffer.stages
     return JobView(
         cluster=buffer.cluster,
         job=buffer.job,
@@ -206,6 +208,7 @@ def view_of(buffer: JobBuffer) -> JobView:
         world_size=buffer.world_size,
         backend=described.backend if described else "",
         places={rank: f"{node} {buffer.devices.get(rank, '')}".strip() for rank, node in buffer.nodes.items()},
+        stages=np.array([stages.get(rank, -1) for rank in range(matrix[0].shape[0])], np.int64),
         steps=steps,
         at_s=at_s,
         step_s=matrix[0],

@@ -24,6 +24,15 @@ def test_a_rank_is_compared_with_its_own_stage(simulated_job, tell):
     assert feed.rank("default", "demo", 3).cohort.tolist() == [1, 3]
 
 
+def test_the_jobs_picture_knows_the_stages(simulated_job, tell):
+    """It compares ranks as their own page does."""
+    feed = Feed()
+    tell(feed, simulated_job.timings(900.0, 0, 30))
+    assert feed.view("default", "demo").stages.tolist() == [-1] * 4
+    tell(feed, staged(simulated_job, [0, 1, 0, 1]))
+    assert feed.view("default", "demo").stages.tolist() == [0, 1, 0, 1]
+
+
 def test_the_median_is_the_cohorts_step_by_step(played):
     """The slow rank computes nearly twice as long from step 60 on; its peers' median does not."""
     view = played.rank("default", "demo", 2)

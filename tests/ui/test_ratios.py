@@ -18,6 +18,28 @@ def test_the_slow_rank_stands_out_though_steps_are_equal():
     assert against_median(own)[:, 0].tolist() == [1.0, 1.0, 2.0]
 
 
+def test_a_longer_stage_is_not_slow_and_a_rank_behind_its_own_stage_is():
+    """The verdict compares ranks of equal work; so does the picture."""
+    own = rows([1.0], [1.0], [1.3], [1.3], [1.3], [1.95])
+    ratio = against_median(own, np.array([0, 0, 1, 1, 1, 1]))
+    assert np.allclose(ratio[:, 0], [1.0, 1.0, 1.0, 1.0, 1.0, 1.5])
+    assert np.allclose(against_median(own)[:2, 0], [1 / 1.3] * 2)
+
+
+def test_a_rank_alone_in_its_stage_is_compared_with_itself():
+    """It has no peer of equal work: what stands out is that it changed."""
+    own = rows([1.0, 1.0, 1.0, 1.0, 1.0], [1.3, 1.3, 1.3, 1.3, 2.6])
+    ratio = against_median(own, np.array([0, 1]))
+    assert np.allclose(ratio, [[1, 1, 1, 1, 1], [1, 1, 1, 1, 2]])
+
+
+def test_ranks_of_unknown_stages_are_a_cohort_and_few_of_a_stage_are_none():
+    own = rows([1.0], [2.0], [np.nan], [np.nan], [4.0], [4.0])
+    ratio = against_median(own, np.array([0, 0, 0, 0, -1, -1]))
+    assert np.isnan(ratio[:4]).all()
+    assert np.allclose(ratio[4:], 1.0)
+
+
 def test_no_ratio_where_few_ranks_were_heard():
     """One rank of four is its own median: that says nothing."""
     own = rows([1.0], [np.nan], [np.nan], [np.nan])

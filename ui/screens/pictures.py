@@ -25,13 +25,16 @@ def draw_heatmap(shown: Shown, job: JobView) -> None:
     if not kept.any():
         st.caption(nothing_between(job.at_s))
         return
-    steps, ratio = job.steps[kept], against_median(own_time(job.step_s[:, kept], job.waiting_s[:, kept]))
+    own_s = own_time(job.step_s[:, kept], job.waiting_s[:, kept])
+    steps, ratio = job.steps[kept], against_median(own_s, job.stages)
     figure = figures.heatmap(steps, ratio, job.episodes, shown.palette, slow_first=slow_first)
     charts.draw(figure, "heatmap", shown.link, zoom=partial(moment_of, steps, job.at_s[kept]), caption=_caption(job))
 
 
 def _caption(job: JobView) -> str:
     words = "Work time is the step without waiting for other ranks: with waiting, all ranks' steps take equally long."
+    if np.unique(job.stages).size > 1:
+        words += " A rank is compared with the median rank of its pipeline stage; one that is alone there, with itself."
     words += " Draw a box to zoom in."
     if not np.isfinite(job.waiting_s).any():
         words += " Waiting was not measured in this job, so whole steps are shown."
