@@ -87,7 +87,7 @@ class JobBook:
         """What is to be told of the job."""
         level = chosen(self.levels.values())
         level = None if level is None else with_ranks(level, self.levels.values())
-        course = None if level is None else level.to_course()
+        course = None if level is None else level.to_course(self._stages())
         return JobReport(
             **self._who(),
             **self._when(level),
@@ -98,6 +98,10 @@ class JobBook:
             plans=self.plan_versions,
             heard=self._heard(level),
         )
+
+    def _stages(self) -> dict[int, int]:
+        places = (place for one in self.described.values() for place in one.places)
+        return {place.rank: place.pp for place in places if place.pp is not None}
 
     def _who(self) -> dict[str, Any]:
         cluster, job, attempt = self.key

@@ -6,7 +6,7 @@ apart and a report reads one of them.
 """
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -148,8 +148,8 @@ class JobLevel:
             for name in told
         ]
 
-    def to_course(self) -> Course | None:
-        """The job over time; None where no window told anything."""
+    def to_course(self, stages: Mapping[int, int]) -> Course | None:
+        """The job over time, its ranks in these pipeline ``stages``; None where no window reported anything."""
         if self.course.start_s is None or self.first_s is None:
             return None
         means = self.course.means()
@@ -163,6 +163,7 @@ class JobLevel:
             steps_to=_whole(means[_LAST]),
             ranks=ranks,
             own=self._own(ranks, means.shape[1]),
+            stages=tuple(stages.get(rank, -1) for rank in ranks),
         )
 
     def _own(self, ranks: list[int], columns: int) -> Matrix:

@@ -43,7 +43,8 @@ class Course(msgspec.Struct, frozen=True):
     """A job over time: a column is ``column_s`` long, the first begins at ``start_s``. NaN: nothing was reported.
 
     ``own`` is ranks x columns, each rank's time at work in a step, without waiting for others; ``ranks`` numbers its
-    rows. ``steps_from`` and ``steps_to`` are the first and last step in a column, -1 for none.
+    rows, and ``stages`` has their pipeline stages, -1 where one is not known (empty: none is). ``steps_from`` and
+    ``steps_to`` are the first and last step in a column, -1 for none.
     """
 
     start_s: float
@@ -54,6 +55,7 @@ class Course(msgspec.Struct, frozen=True):
     steps_to: list[int]
     ranks: list[int]
     own: Matrix
+    stages: tuple[int, ...] = ()
 
 
 class DeviceUse(NamedTuple):

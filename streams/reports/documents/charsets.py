@@ -12,7 +12,7 @@ from paceline.visible import visible
 
 from ..report import Course
 from ..time_grid import Matrix
-from .pictures import FULL_RATIO, Lane, drawn_own, ratios, spanned, top_of
+from .pictures import FULL_RATIO, Lane, ratios, spanned, top_of
 from .quantities import seconds
 
 COLUMNS = 72
@@ -57,7 +57,7 @@ def step_lines(course: Course) -> tuple[str, ...]:
 
 def rank_lines(course: Course) -> tuple[str, ...]:
     """Ranks x time: the darker, the slower against the median rank; of neighbours the slowest."""
-    ratio = ratios(drawn_own(course))
+    ratio = ratios(course)
     if not ratio.size:
         return ()
     together = -(-len(ratio) // MOST_ROWS)

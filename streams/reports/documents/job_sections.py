@@ -203,7 +203,8 @@ def _course(job: JobReport) -> list[Block]:
             if len(course.ranks) <= pictures.MOST_ROWS
             else " Neighbouring ranks share a row, which shows the slowest of them."
         )
-        caption = f"Work time in a step, without waiting, relative to the median rank's. Blank: no data.{shared}"
+        of = " of its pipeline stage" if len(set(course.stages)) > 1 else ""
+        caption = f"Work time in a step, without waiting, relative to the median rank's{of}. Blank: no data.{shared}"
         blocks += [
             Heading("Ranks over time", 3),
             Picture(pictures.ranks_by_time(course), caption, rank_lines(course)),

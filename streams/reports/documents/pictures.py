@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...robust import nanmedian
 from ..report import Course
 from ..time_grid import Matrix
 from . import svg
@@ -109,7 +110,7 @@ def top_of(known: list[float]) -> float:
 
 def ranks_by_time(course: Course) -> str:
     """Each rank's own time against the median rank's: red is slower, blue faster, nothing is nothing told."""
-    rows = _rows(ratios(drawn_own(course)))
+    rows = _rows(ratios(course))
     each = max(min(22.0, 300.0 / max(len(rows), 1)), 1.0)
     height = each * len(rows)
     top = 6.0
@@ -119,12 +120,18 @@ def ranks_by_time(course: Course) -> str:
     return svg.picture(top + height + 26 + _LEGEND * 2, [*strokes, *_scale(top + height + 26)], "ranks by time")
 
 
-def ratios(own: Matrix) -> Matrix:
-    """Own time by the median of all ranks told in a column, less 1."""
-    told = ~np.isnan(own)
-    middle = np.full(own.shape[1], np.nan)
-    some = told.any(axis=0)
-    middle[some] = np.nanmedian(own[:, some], axis=0)
+def ratios(course: Course) -> Matrix:
+    """Own time by the median of the ranks of the same pipeline stage, column by column, less 1.
+
+    A rank that is alone in its stage is compared with its own median: another stage has other work.
+    """
+    own = drawn_own(course)
+    stages = np.array(course.stages or [-1] * len(own))
+    middle = np.full(own.shape, np.nan)
+    for stage in np.unique(stages):
+        mine = stages == stage
+        alone = mine.sum() == 1 and len(own) > 1
+        middle[mine] = nanmedian(own[mine].ravel()) if alone else nanmedian(own[mine].T, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.where(middle > 0, own / middle, np.nan) - 1.0
     return np.asarray(ratio)

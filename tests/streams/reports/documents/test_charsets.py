@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from streams.reports.documents.charsets import COLUMNS, rank_lines, step_lines
-from streams.reports.documents.pictures import spanned
+from streams.reports.documents.pictures import ratios, spanned
 from streams.reports.report import Course
 
 
@@ -61,3 +61,11 @@ def test_ranks_are_drawn_for_as_long_as_their_step() -> None:
     own[:, 0] = (1.0, 1.0, 2.0)
     rows = rank_lines(msgspec.structs.replace(made, ranks=[0, 1, 2], own=own))
     assert rows[2] == f"{'rank 2':>24} ███ "
+
+
+def test_a_longer_stage_is_not_slow_and_a_rank_behind_its_own_stage_is() -> None:
+    """The verdict compares ranks of equal work; so does the picture. A rank alone in a stage is beside itself."""
+    own = np.array([[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.3] * 3, [1.3] * 3, [1.3, 1.3, 1.95], [2.0, 2.0, 2.4]])
+    column = [1.0] * 3
+    staged = Course(0.0, 60.0, column, column, [0, 1, 2], [0, 1, 2], list(range(6)), own, (0, 0, 1, 1, 1, 2))
+    assert ratios(staged).round(3).tolist() == [[0.0] * 3] * 4 + [[0.0, 0.0, 0.5], [0.0, 0.0, 0.2]]
