@@ -26,8 +26,10 @@ from paceline.settings import SettingError
 from paceline.topics import Topic
 from paceline.visible import visible
 
-#: How long a poll waits for messages; how often new topics and the lag are asked for; how long the answer may take.
-POLL_S, ASK_S, ANSWER_S = 0.25, 2.0, 5.0
+#: How long a poll waits for messages; how often new topics and the lag are asked for; how long the answer may take;
+#: how long a broker may hold a fetch back while nothing comes. (The embedded one looks four times in it: that is what
+#: a message may wait there.)
+POLL_S, ASK_S, ANSWER_S, FETCH_S = 0.25, 4.0, 5.0, 1.0
 #: The same where little is expected, and how long a broker holds a fetch back then: shorter than an answer may take.
 SELDOM_ASK_S, SELDOM_FETCH_S = 10.0, 2.5
 #: Messages that one poll hands on at most.
@@ -227,7 +229,7 @@ class Follower:
         self._ends.clear()
         self._budgeted.clear()
         self._handed_s = None
-        options: dict[str, Any] = {"fetch_max_wait_ms": int(SELDOM_FETCH_S * 1000)} if self._seldom else {}
+        options: dict[str, Any] = {"fetch_max_wait_ms": int((SELDOM_FETCH_S if self._seldom else FETCH_S) * 1000)}
         self._client = consumer(self._settings, client_id=self._client_id, from_beginning=self._resume, **options)
         compat.bound(self._client, lambda name, reason: self._on_unreadable(self._topics[name], reason))
         try:
