@@ -37,6 +37,8 @@ def loads(quick: bool) -> list[Load]:
     """What the worker gets pre-loaded, in seconds of the jobs' own time."""
     return [
         Load("12 jobs of 8 ranks", 12, 8, 0.1, 300 if quick else 1500),
+        Load("200 jobs of 8 ranks", 200, 8, 0.1, 20 if quick else 90),
+        Load("1,000 jobs of 2 ranks", 1000, 2, 0.1, 10 if quick else 40),
         Load("1,000 ranks", 1, 1000, 0.1, 60 if quick else 300, late=5),
         Load("1,000 ranks, 8 micro-batches", 1, 1000, 0.1, 30 if quick else 120, late=5, microbatches=8),
         Load("10,000 ranks", 1, 10_000, 0.1, 9 if quick else 24, late=10),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from paceline import columns
 from paceline.events import CollectiveSums, Column, Microbatches, Speakers, StepTimings
 
-RANKS_A_NODE = 8
+MOST_RANKS_A_NODE = 8
 CLUSTER = "bench"
 #: Share of a step that a late rank is late by.
 LATE = 0.25
@@ -51,13 +51,19 @@ class Load:
     @property
     def nodes(self) -> int:
         """Nodes of every job."""
-        return self.ranks // RANKS_A_NODE
+        return self.ranks // self.node_ranks
+
+    @property
+    def node_ranks(self) -> int:
+        """Ranks of every node."""
+        return min(MOST_RANKS_A_NODE, self.ranks)
 
     def culprits(self) -> dict[int, int]:
         """The ranks that turn late, and the step from which each is."""
         third = self.steps // 3
         apart = third // self.late
-        return {3 + i * (self.ranks // self.late): third + i * apart for i in range(self.late)}
+        first = min(3, self.ranks - 1)
+        return {first + i * (self.ranks // self.late): third + i * apart for i in range(self.late)}
 
     def end_s(self, step: int) -> float:
         """When ``step`` ends, in seconds from the start of the load."""
@@ -75,8 +81,8 @@ class Message(NamedTuple):
 class _Node:
     """What all messages of one node say."""
 
-    def __init__(self, job: str, world_size: int, number: int) -> None:
-        self.ranks = range(number * RANKS_A_NODE, (number + 1) * RANKS_A_NODE)
+    def __init__(self, job: str, load: Load, number: int) -> None:
+        self.ranks = range(number * load.node_ranks, (number + 1) * load.node_ranks)
         self.sequence = 0
         self.about = {
             "cluster": CLUSTER,
@@ -86,8 +92,8 @@ class _Node:
             "node": f"node-{number}",
             "speakers": Speakers(
                 ranks=columns.whole(self.ranks),
-                world_sizes=columns.whole([world_size] * RANKS_A_NODE),
-                devices=[f"cuda:{index}" for index in range(RANKS_A_NODE)],
+                world_sizes=columns.whole([load.ranks] * load.node_ranks),
+                devices=[f"cuda:{index}" for index in range(load.node_ranks)],
             ),
         }
         self._rows: dict[int, Column] = {}
@@ -134,7 +140,7 @@ class _Job:
             self.ready[since:, rank] += LATE * load.step_s
         self.slowest = self.ready.max(axis=1)
         self.noise = chance.uniform(0.5, 1.5, 1 << 16)
-        self.nodes = [_Node(name, load.ranks, number) for number in range(load.nodes)]
+        self.nodes = [_Node(name, load, number) for number in range(load.nodes)]
 
 
 class _Block:
@@ -152,9 +158,9 @@ class _Block:
         seconds = (small, small, 0.3 * work, 0.7 * work, waits, 0.8 * rest, 0.2 * rest)
         self.phases = {name: _Cells(each) for name, each in zip(PHASES, seconds, strict=True)}
         after_s = np.arange(count) * load.step_s
-        self.step = columns.whole(np.repeat(np.array(steps), RANKS_A_NODE).tolist())
-        self.start_s = columns.offsets(np.repeat(after_s, RANKS_A_NODE).tolist())
-        self.step_s = columns.durations([load.step_s] * RANKS_A_NODE * count)
+        self.step = columns.whole(np.repeat(np.array(steps), load.node_ranks).tolist())
+        self.start_s = columns.offsets(np.repeat(after_s, load.node_ranks).tolist())
+        self.step_s = columns.durations([load.step_s] * load.node_ranks * count)
         # A step's collectives are told once a later step is closed.
         told = range(max(steps.start - 1, 0), steps.stop - 1)
         least = job.slowest[told.start : told.stop] - self._of(nodes, told).max(axis=2)
@@ -162,16 +168,18 @@ class _Block:
         self.wait_s, self.duration_s = _Cells(least), _Cells(least + _TRANSFER * load.step_s)
         self.first_s, self.waited_s = _Cells(ready[:, 0]), _Cells(waits.sum(axis=1))
         left_s = after_s[-1] + float(job.slowest[steps.stop - 1]) + _TRANSFER * load.step_s
-        self.last_s = columns.offsets([left_s] * RANKS_A_NODE)
+        self.last_s = columns.offsets([left_s] * load.node_ranks)
         self.longest_s: list[float] = waits.max(axis=(1, 2)).astype(float).round(6).tolist()
         if load.microbatches > 1:
-            each = (len(nodes), count * RANKS_A_NODE, load.microbatches)
+            each = (len(nodes), count * load.node_ranks, load.microbatches)
             shares = [np.broadcast_to(part.reshape(*each[:2], 1) / each[2], each) for part in seconds[2:4]]
             self.forward_s, self.backward_s = map(_Cells, shares)
 
     def _of(self, nodes: Ints, steps: range) -> Floats:
         """When the ranks of ``nodes`` are ready in ``steps``, (nodes, steps, ranks)."""
-        ready = self.job.ready[steps.start : steps.stop].reshape(len(steps), self.job.load.nodes, RANKS_A_NODE)
+        ready = self.job.ready[steps.start : steps.stop].reshape(
+            len(steps), self.job.load.nodes, self.job.load.node_ranks
+        )
         return np.ascontiguousarray(ready[:, nodes].transpose(1, 0, 2))
 
     def event(self, node: _Node, row: int) -> StepTimings:
@@ -187,7 +195,7 @@ class _Block:
             phases={name: cells.column(row) for name, cells in self.phases.items()},
             microbatches=self._microbatches(node, row) if self.job.load.microbatches > 1 else None,
             collectives=CollectiveSums(
-                **_constant(self.job.load.ranks, columns.rows(self.told)),
+                **_constant(self.job.load, columns.rows(self.told)),
                 step=self.told,
                 wait_s=self.wait_s.column(row),
                 duration_s=self.duration_s.column(row),
@@ -204,13 +212,13 @@ class _Block:
     @cached_property
     def reached(self) -> Column:
         """The number of the last step's collective, for each rank of a node."""
-        return columns.whole([self.steps.stop - 1] * RANKS_A_NODE)
+        return columns.whole([self.steps.stop - 1] * self.job.load.node_ranks)
 
     @cached_property
     def batches(self) -> tuple[Column, Column]:
         """Step and number of every micro-batch."""
-        each, rows = self.job.load.microbatches, len(self.steps) * RANKS_A_NODE
-        step = np.repeat(np.array(self.steps), RANKS_A_NODE * each)
+        each, rows = self.job.load.microbatches, len(self.steps) * self.job.load.node_ranks
+        step = np.repeat(np.array(self.steps), self.job.load.node_ranks * each)
         return columns.whole(step.tolist()), columns.whole(list(range(each)) * rows)
 
     def _microbatches(self, node: _Node, row: int) -> Microbatches:
@@ -225,18 +233,18 @@ class _Block:
 
 
 @cache
-def _constant(ranks: int, rows: int) -> dict[str, Any]:
-    """What sums of as many steps of a job with so many ranks have in common."""
+def _constant(load: Load, rows: int) -> dict[str, Any]:
+    """What sums of as many steps of a job have in common."""
     return {
         "groups": ["world"],
-        "group_sizes": columns.whole([ranks]),
+        "group_sizes": columns.whole([load.ranks]),
         "operations": ["all_reduce"],
         "group": columns.whole([0] * rows),
         "operation": columns.whole([0] * rows),
         "count": columns.whole([1] * rows),
-        "members": columns.whole([RANKS_A_NODE] * rows),
+        "members": columns.whole([load.node_ranks] * rows),
         "bytes": columns.whole([_BYTES] * rows),
-        "reached_group": columns.whole([0] * RANKS_A_NODE),
+        "reached_group": columns.whole([0] * load.node_ranks),
     }
 
 
