@@ -68,8 +68,10 @@ def said(run: ShortRun, peers: Callable[[Array], Array], needed: str) -> Said:
     told = f"{steps} steps of {heard} ranks" if steps else f"{run.calls_heard} calls of collectives, no steps"
     odd = [*_last_most(last), *_longest("computed", times.compute, typical.compute, times.span), *_idle(times, typical)]
     words = "; ".join(odd) or "no rank differs from its peers"
+    short = "Too short to judge: a verdict needs"
     if run.apart():
         words += f"; rank {ranges(run.apart())} is not compared: kernels are missing from its trace"
+        short = "Not enough to judge: a verdict needs, of all ranks,"
     evidence = [
         number(_STEPS_HEARD, steps, "steps", None, needed),
         *(one for rank in _worth_telling(times, typical, last) for one in _numbers(rank, times, typical, last)),
@@ -77,7 +79,7 @@ def said(run: ShortRun, peers: Callable[[Array], Array], needed: str) -> Said:
     summary = (
         f"One rank, {steps} {'step' if steps == 1 else 'steps'}: {ALONE}."
         if heard == 1 and steps
-        else f"Too short to judge: a verdict needs {needed}. Received: {told}. Unconfirmed: {words}."
+        else f"{short} {needed}. Received: {told}. Unconfirmed: {words}."
     )
     cleared = ("every rank and device: nothing here is a verdict",)
     return Said(Subject("insufficient_data", _JOB), evidence, summary, cleared, severity="info", confidence=_SURE)
