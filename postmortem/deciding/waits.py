@@ -59,6 +59,8 @@ def _missing(case: Case, found: Explained) -> Verdict | None:
     if len(late) * 2 >= len(late) + len(waiting.calls) and not late <= waiting.missing:
         return None  # More are unknown than are here: there are too few files to say anything.
     unseen = late - waiting.missing
+    if len(unseen) > 1:
+        return None  # Files of a whole node may be left out.
     one = min(late)
     found_at = standing(case, one)
     what = f"has not called {waiting.operation} {waiting.seq} of group {waiting.label}"
