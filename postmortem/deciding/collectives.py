@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..evidence import Call, Timeout
+from ..evidence import Call
 from ..places import waits_in_collective
 from .case import Case
 
@@ -86,9 +86,7 @@ def _of_group(case: Case, group: str, ranks: dict[int, dict[int, Call]]) -> Wait
 
 def _waited(case: Case) -> set[int | None]:
     """Ranks that waited in a collective by their logs or stacks, whatever is recorded of them."""
-    logged = {
-        said.rank for said in (*case.timeouts, *case.failures) if isinstance(said, Timeout) or said.role == "waiter"
-    }
+    logged = {said.rank for said in case.timeouts} | {said.rank for said in case.failures if said.role == "waiter"}
     return logged | {said.rank for said in case.stacks if said.main and waits_in_collective(said.frames)}
 
 

@@ -69,7 +69,7 @@ def _decided(statements: Iterable[Statement]) -> Verdict | None:
         made = ras.beside(case, made)
     made = made or _insufficient(case) or ras.nobody(case)
     if made is None:
-        return no_record.nothing(case)
+        return stacks.few(case) or no_record.nothing(case)
     return msgspec.structs.replace(made, chain=(*made.chain, *no_record.sentences(case)))
 
 
