@@ -250,6 +250,14 @@ class LogFile:
                 self._in_group.note(self._tasks[voice].task, len(self._said), said)
             self._said.append(said)
 
+    def _ranks_seen(self, by_task: bool) -> dict[int, str]:
+        """The ranks that wrote anything, with their nodes; ``by_task``: the number of a task is its rank."""
+        seen = self._seen if self._rank is None else {self._rank: self._node} | self._seen
+        tasks = {line.task for line in self._tasks.values() if line.task is not None and line.rank is None}
+        if by_task and tasks == set(range(len(tasks))):  # Otherwise a line of the script's own is among them.
+            seen = dict.fromkeys(tasks, self._node) | seen
+        return dict.fromkeys((rank for ranks in self._listed.values() for rank in ranks), self._node) | seen
+
     def _owned(self) -> list[Statement]:
         """All statements; those without a rank get the one that the same voice has elsewhere."""
         several = any(len(ranks) > 1 for voice, ranks in self._voices.items() if voice)
@@ -268,11 +276,7 @@ class LogFile:
                 self._said[index] = msgspec.structs.replace(said, of_local=self._local)
             elif (pid := line.pid if line and line.pid is not None else self._process) is not None:
                 self._said[index] = msgspec.structs.replace(said, of_pid=pid, node=line.node if line else "")
-        seen = self._seen if self._rank is None else {self._rank: self._node} | self._seen
-        if self._in_group.settle(self._said) or len(failed) > 1:  # Tasks are ranks, those that only wrote included.
-            tasks = (line.task for line in self._tasks.values() if line.task is not None and line.rank is None)
-            seen = dict.fromkeys(tasks, self._node) | seen
-        seen = dict.fromkeys((rank for ranks in self._listed.values() for rank in ranks), self._node) | seen
+        seen = self._ranks_seen(self._in_group.settle(self._said) or len(failed) > 1)
         present = Source("log", self._name)
         return [
             *self._said,

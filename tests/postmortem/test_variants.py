@@ -47,6 +47,18 @@ class TestTasks:
         found = of_files(tmp_path, "0: step 1\n1: step 1\n2: step 1\n" + said + ENDS)
         assert found.ranks == ()
 
+    def test_numbers_of_the_program_s_own_lines_are_no_tasks(self, tmp_path):
+        """Epochs, behind the task."""
+        steps = "".join(f"{task}: {epoch}: loss 2.1\n" for task in range(8) for epoch in (8, 100))
+        found = of_files(tmp_path, steps + before_2_2([0, 1, 2, 3, 4, 6, 7], lambda task: task) + ENDS)
+        assert (found.ranks, found.victims) == ((5,), (0, 1, 2, 3, 4, 6, 7))
+
+    def test_numbers_of_the_batch_script_are_no_tasks(self, tmp_path):
+        found = of_files(
+            tmp_path, "2026: run 4\n" + STEPS + before_2_2([0, 1, 2, 3, 4, 6, 7], lambda task: task) + ENDS
+        )
+        assert found.ranks == ()
+
     def test_numbers_that_are_not_the_tasks_own_say_nothing_of_silent_tasks(self, tmp_path):
         found = of_files(tmp_path, STEPS + before_2_2([0, 1, 2], lambda task: task + 1) + ENDS)
         assert found.ranks == ()
