@@ -52,6 +52,8 @@ _OF_THE_JOB = (
     "insufficient_data",
     "configuration_mismatch",
 )
+#: Kinds whose nodes are those of the accused, also where their ranks' numbers are not known.
+_OF_RANKS = ("hang", "collective_mismatch", "died")
 LONGEST_NAME, LONGEST_LINE = 60, 120
 _SCALES = {"bytes": (2**30, "GiB"), "bytes/s": (1e9, "GB/s"), "flop/s": (1e12, "Tflop/s")}
 
@@ -144,6 +146,8 @@ def subject(finding: Finding) -> str:
         return f"{unit} (rank{'s' if len(finding.ranks) > 1 else ''} {ranges(finding.ranks)})"
     if finding.ranks:
         return ranks(finding.ranks, count=accused_ranks(finding))
+    if finding.kind in _OF_RANKS and finding.nodes:
+        return _few(finding.nodes)
     if finding.stage is not None:
         return f"stage {finding.stage}"
     if finding.group:
@@ -185,8 +189,10 @@ def is_confirmed(finding: Finding) -> bool:
 
 
 def line_of(finding: Finding) -> str:
-    """Where in the code its ranks are, where that is known: ``train.py:45 evaluate``."""
-    return (finding.line or "")[:LONGEST_LINE]
+    """Where in the code its ranks are, where that is known: ``train.py:45 evaluate``; and where the worker of a data
+    loader is, if they wait for that: ``train.py:9 step, loader worker at dataset.py:54 read``."""
+    worker = f"loader worker at {finding.worker_line[:LONGEST_LINE]}" if finding.worker_line else ""
+    return ", ".join(filter(None, [(finding.line or "")[:LONGEST_LINE], worker]))
 
 
 def has_cause(finding: Finding) -> bool:

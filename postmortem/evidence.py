@@ -155,6 +155,12 @@ class Dump(Said, frozen=True, kw_only=True):
     counted: bool = True
 
 
+class NoDump(Said, frozen=True, kw_only=True):
+    """A rank's flight recorder could not be read, and why: what it has called is not known."""
+
+    reason: str
+
+
 class Stack(Said, frozen=True, kw_only=True):
     """A thread's stack, innermost frame first; ``worker`` for a process that loads data for the rank."""
 
@@ -260,6 +266,7 @@ Statement = (
     | Outside
     | Call
     | Dump
+    | NoDump
     | Stack
     | Process
     | Look

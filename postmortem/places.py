@@ -75,6 +75,17 @@ _COLLECTIVE = re.compile(
 )
 
 
+#: Parts of PyTorch that may take minutes while other ranks wait.
+_WORK = (
+    (
+        re.compile(r"(?:^|/)(?:torch/serialization\.py|torch/distributed/checkpoint/|safetensors/)"),
+        "saves or loads a checkpoint",
+    ),
+    (re.compile(r"(?:^|/)(?:torch/(?:_dynamo|_inductor|_functorch)/|triton/)"), "compiles"),
+    (re.compile(r"(?:^|/)torch/nn/modules/module\.py"), "runs a model"),
+)
+
+
 def is_library(file: str) -> bool:
     """Whether a file is not the user's.
 
@@ -107,6 +118,27 @@ def waits_in_collective(frames: Sequence[Place]) -> str:
             return ""
         if "torch/distributed" in frame.file and _COLLECTIVE.match(frame.function):
             return frame.function
+    return ""
+
+
+def waits_for_device(frames: Sequence[Place]) -> str:
+    """The function of PyTorch's in which a stack waits for its GPU, or "": on a GPU that is how a collective is waited
+    for."""
+    frame = frames[0] if frames else None
+    waits = frame is not None and frame.function == "synchronize" and re.search(r"(?:^|/)torch/cuda/", frame.file)
+    return frame.function if frame is not None and waits else ""
+
+
+def works_at(frames: Sequence[Place]) -> str:
+    """What a stack seems to work at, though it may be stuck there: a checkpoint, compiling, a model; or "".
+
+    >>> works_at([Place("torch/serialization.py", 944, "save"), Place("train.py", 80, "main")])
+    'saves or loads a checkpoint'
+    """
+    for frame in frames:
+        for path, work in _WORK:
+            if path.search(frame.file):
+                return work
     return ""
 
 

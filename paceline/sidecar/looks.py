@@ -17,7 +17,7 @@ from paceline.training.look_messages import LONGEST_FRAME, MOST_FRAMES, Looked
 #: A rank that marked nothing for so long is looked at: at least, for so many times the longest gap that ended, at most.
 LEAST_S, TIMES, MOST_S = 5.0, 3.0, 10.0
 #: The second look comes so long after the first; the intervals double after it, up to the longest.
-AGAIN_S, LONGEST_S = 5.0, 60.0
+AGAIN_S, LONGEST_S = 5.0, 20.0
 #: How long a rank has to answer: its thread that ships may sleep for a second.
 ANSWER_S = 2.5
 #: Ranks of one job that are looked at, and stack frames that travel.

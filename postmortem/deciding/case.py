@@ -18,6 +18,7 @@ from ..evidence import (
     Failure,
     Kernel,
     Look,
+    NoDump,
     Outside,
     Place,
     Placed,
@@ -50,6 +51,7 @@ class Case:
         self.outside = self._of(Outside)
         self.calls = self._of(Call)
         self.dumps = self._of(Dump)
+        self.no_dumps = self._of(NoDump)
         self.stacks = self._of(Stack)
         self.processes = self._of(Process)
         self.looks = self._of(Look)

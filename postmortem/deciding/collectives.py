@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..evidence import Call
+from ..places import waits_in_collective
 from .case import Case
 
 #: Operations whose size is the same on all ranks; all_to_all, gather and scatter may differ.
@@ -27,7 +28,8 @@ class Waiting(NamedTuple):
     missing: frozenset[int]
     #: Members of whom there is no record.
     unknown: frozenset[int]
-    #: Members whose buffer begins later than this number, or has none that is known, which proves nothing.
+    #: Members whose buffer begins later than this number, has none that is known, could not be read, or is missing
+    #: where another file says that they waited: that proves nothing.
     overwritten: frozenset[int]
     #: The members are those of a record, not a guess from who has taken part.
     members_known: bool
@@ -64,10 +66,11 @@ def _of_group(case: Case, group: str, ranks: dict[int, dict[int, Call]]) -> Wait
     behind: set[int] = set()
     unknown: set[int] = set()
     overwritten: set[int] = set()
-    uncounted = {dump.rank for dump in case.dumps if not dump.counted}
+    unread = {dump.rank for dump in case.dumps if not dump.counted} | {said.rank for said in case.no_dumps}
+    unread |= _waited(case)
     for rank in members - set(joined):
         calls = ranks.get(rank)
-        if calls is None and rank in uncounted:
+        if calls is None and rank in unread:
             overwritten.add(rank)
         elif calls is None:
             # A rank that has a record, but nothing of this group in it, has not come to its first collective.
@@ -79,6 +82,12 @@ def _of_group(case: Case, group: str, ranks: dict[int, dict[int, Call]]) -> Wait
             overwritten.add(rank)
     label = Counter(call.label for call in joined.values()).most_common(1)[0][0]
     return Waiting(group, label, seq, joined, frozenset(behind), frozenset(unknown), frozenset(overwritten), known)
+
+
+def _waited(case: Case) -> set[int | None]:
+    """Ranks that waited in a collective by their logs or stacks, whatever is recorded of them."""
+    logged = {said.rank for said in case.timeouts} | {said.rank for said in case.failures if said.role == "waiter"}
+    return logged | {said.rank for said in case.stacks if said.main and waits_in_collective(said.frames)}
 
 
 def _recorded(case: Case, rank: int) -> bool:

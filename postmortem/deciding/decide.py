@@ -16,6 +16,7 @@ from . import (
     hardware,
     moving,
     naming,
+    no_record,
     outside,
     pods,
     ras,
@@ -43,6 +44,7 @@ _RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     silence.verdict,
     exceptions.stuck,
     stacks.verdict,
+    no_record.verdict,
     hardware.out_of_memory_somewhere,
     outside.without_reason,
 )
@@ -65,7 +67,10 @@ def _decided(statements: Iterable[Statement]) -> Verdict | None:
     made = next((made for rule in _RULES if (made := rule(case)) is not None), None)
     if made is None or (made.sure == "unsure" and not made.ranks and not case.calls):
         made = ras.beside(case, made)
-    return made or _insufficient(case) or ras.nobody(case)
+    made = made or _insufficient(case) or ras.nobody(case)
+    if made is None:
+        return stacks.few(case) or no_record.nothing(case)
+    return msgspec.structs.replace(made, chain=(*made.chain, *no_record.sentences(case)))
 
 
 def _insufficient(case: Case) -> Verdict | None:

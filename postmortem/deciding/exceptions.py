@@ -33,6 +33,7 @@ _NEXT = {
     "memory_shared": "a larger /dev/shm (--shm-size, an emptyDir of medium Memory), or fewer loader workers",
     "disk": "free room on that file system (df -h), and start again from the last checkpoint",
     "worker": "that worker's own words: the kernel's log of the node (dmesg), or num_workers=0 to see its exception",
+    "cuda": "the kernel's log of its node (dmesg | grep Xid), or CUDA_LAUNCH_BLOCKING=1 for the line that caused it",
     "stuck": "the stack of that rank with native frames: py-spy dump --native --pid PID",
 }
 

@@ -44,7 +44,8 @@ def _differs(label: str, seq: int, calls: dict[int, Call], odd: frozenset[int], 
         for rank, call in calls.items():
             sides.setdefault(_called(call), []).append(rank)
         return f"number {seq} of group {label} differs: " + "; ".join(
-            f"{several(ranks)} call {what}" for what, ranks in sorted(sides.items(), key=lambda side: min(side[1]))
+            f"{several(ranks)} call{'s' if len(ranks) == 1 else ''} {what}"
+            for what, ranks in sorted(sides.items(), key=lambda side: min(side[1]))
         )
     one, other = calls[min(odd)], next(iter(others.values()))
     verb, have, is_ = ("give", "have", "are") if len(odd) > 1 else ("gives", "has", "is")

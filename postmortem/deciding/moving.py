@@ -1,10 +1,12 @@
 """Two looks at ranks that still live: who works while others wait is no hang.
 
-Rule of this file: pure. A rank moves if its stack or a counter changed between two looks; those who wait do not.
+Rule of this file: pure. A rank moves if its stack or a counter changed between two looks; those who wait do not, and
+within a collective or a data loader another stack is no movement. Dumps of one process count as looks if no file says
+that something failed.
 """
 
 from ..evidence import Look, Place
-from ..places import innermost, users
+from ..places import in_loader, innermost, users, waits_in_collective
 from .case import Case, grounds
 from .verdict import Verdict, several
 
@@ -12,7 +14,7 @@ from .verdict import Verdict, several
 def verdict(case: Case) -> Verdict | None:
     """A wait for somebody who works; None where there are not two looks, or nobody moves."""
     by_rank: dict[int, list[Look]] = {}
-    for look in sorted(case.looks, key=lambda one: one.turn):
+    for look in sorted(case.looks, key=lambda one: one.turn) or _of_stacks(case):
         if look.rank is not None:
             by_rank.setdefault(look.rank, []).append(look)
     pairs = {rank: (looks[0], looks[-1]) for rank, looks in by_rank.items() if len(looks) > 1}
@@ -22,9 +24,28 @@ def verdict(case: Case) -> Verdict | None:
     return _of(case, pairs, moving)
 
 
+def _of_stacks(case: Case) -> list[Look]:
+    """Looks made of dumps, where the same process was dumped more than once: in the order of the files."""
+    if case.timeouts or case.failures or case.exits:
+        return []
+    pids = {one.rank: one.pid for one in case.stacks if one.main and not one.worker}
+    return [
+        Look(rank=one.rank, source=one.source, turn=turn, frames=one.frames, counters={})
+        for turn, one in enumerate(case.stacks)
+        if one.pid == pids.get(one.rank) and one.main and not one.worker and one.pid is not None and one.frames
+    ]
+
+
 def _moved(first: Look, last: Look) -> bool:
     counters = (name for name in first.counters if name in last.counters)
-    return first.frames != last.frames or any(last.counters[name] > first.counters[name] for name in counters)
+    changed = first.frames != last.frames and not (_waits(first) and _waits(first) == _waits(last))
+    return changed or any(last.counters[name] > first.counters[name] for name in counters)
+
+
+def _waits(look: Look) -> tuple[str, Place | None] | None:
+    """In which collective or loader it waits, and at which line; None if in neither."""
+    name = waits_in_collective(look.frames) or ("loader" if in_loader(look.frames) else "")
+    return (name, innermost(look.frames)) if name else None
 
 
 def _of(case: Case, pairs: dict[int, tuple[Look, Look]], moving: set[int]) -> Verdict:
@@ -32,7 +53,7 @@ def _of(case: Case, pairs: dict[int, tuple[Look, Look]], moving: set[int]) -> Ve
     rank = min(moving)
     first, last = pairs[rank]
     stands, inside = _common(first.frames, last.frames)
-    waits = next((frame.function for one in still for frame in pairs[one][1].frames[:1]), "a collective")
+    waits = next((name for one in sorted(still) if (name := _called(pairs[one][1]))), "a collective")
     written = max(
         (
             last.counters[name] - first.counters.get(name, 0)
@@ -52,10 +73,14 @@ def _of(case: Case, pairs: dict[int, tuple[Look, Look]], moving: set[int]) -> Ve
         line=None if stands is None else f"{case.line(stands)}{f', in {inside}' if inside else ''}",
         others_line=case.line(others),
         operation=waits,
-        sure="certain",
+        sure="certain" if written > 0 else "likely",
         next="nothing yet: this is no hang; check again if it continues",
         grounds=grounds(*pairs[rank]),
     )
+
+
+def _called(look: Look) -> str:
+    return waits_in_collective(look.frames) or next((frame.function for frame in look.frames[:1]), "")
 
 
 def _common(first: tuple[Place, ...], last: tuple[Place, ...]) -> tuple[Place | None, str]:

@@ -19,7 +19,7 @@ def with_reason(case: Case) -> Verdict | None:
 
 def without_reason(case: Case) -> Verdict | None:
     """By a line that says no more than that it ended."""
-    return next((_verdict(case, said) for said in case.outside), None)
+    return next((_verdict(case, said) for said in case.outside if not _failed_before(case, said)), None)
 
 
 def _of_the_job(case: Case, said: Outside) -> bool:

@@ -6,6 +6,7 @@ between two reports, or if others have waited until their time was over and this
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -15,7 +16,7 @@ from .ras_behind import Behind, behind, different, movement, uneven
 from .ras_reports import Communicator, Place, Report, place, reports
 from .ras_words import counts, launched, process, who
 from .standing import Standing, standing
-from .verdict import Kind, Sure, Verdict
+from .verdict import Kind, Verdict
 
 #: More are not accused, unless they are all of one node.
 _MOST_ACCUSED = 8
@@ -284,30 +285,39 @@ def _named(
     members: Iterable[RasRanks],
     does: str,
     *,
-    sure: Sure,
     step: str | None,
     grounds: list[Source],
     kind: Kind = "hang",
-    operation: str | None = None,
+    **rest: Any,
 ) -> Verdict:
+    """The verdict on ``members``, of whom ``does`` says what the report shows; ``rest`` are fields of it."""
     own = list(members)
     ranks = _ranks(case, last, own)
     found = standing(case, min(ranks)) if ranks else Standing()
-    first = own[0]
-    stack = f"py-spy dump --nonblocking --pid {first.pid} on {first.node}" if first.pid is not None else None
     named = f" (communicator {communicator.name}, {communicator.size} ranks)" if ranks else ""
     return Verdict(
         kind=kind,
         cause=f"{found.doing + '; ' if found.doing else ''}{who(case, last, own)} {does}{named}",
         ranks=tuple(sorted(ranks)) if len(ranks) == len(own) else (),
         victims=_others(case, last, ranks),
-        nodes=tuple(sorted({one.node for one in own} - {""})),
-        devices=tuple(dict.fromkeys(f"GPU {one.gpu} of {one.node}" for one in own if one.gpu)),
         group=communicator.name,
-        operation=operation,
         line=found.line,
         worker_line=found.worker_line,
-        sure=sure,
-        next="; ".join(one for one in (None if found.line else stack, step) if one) or None,
+        next="; ".join(one for one in (None if found.line else _stack(own[0]), step) if one) or None,
         grounds=tuple(dict.fromkeys((*(one.source for one in own[:2]), *grounds, *found.grounds))),
+        **_places(own),
+        **rest,
     )
+
+
+def _places(members: list[RasRanks]) -> dict[str, Any]:
+    """Their nodes and GPUs, as a verdict names them."""
+    return {
+        "nodes": tuple(sorted({one.node for one in members} - {""})),
+        "devices": tuple(dict.fromkeys(f"GPU {one.gpu} of {one.node}" for one in members if one.gpu)),
+    }
+
+
+def _stack(one: RasRanks) -> str | None:
+    """The command that prints its stack."""
+    return f"py-spy dump --nonblocking --pid {one.pid} on {one.node}" if one.pid is not None else None

@@ -29,7 +29,8 @@ def verdict(case: Case) -> Verdict | None:
             by_group[said.group or labels.get(said.rank, "")].append(said)
     ordered = sorted(by_group.items(), key=lambda one: (-len(one[1]), one[0]))
     if ordered:
-        made = _of_group(case, *ordered[0])
+        elsewhere = {said.rank for _, said_by in ordered[1:] for said in said_by if said.rank is not None}
+        made = _of_group(case, *ordered[0], elsewhere)
         return made if made.ranks or made.kind != "hang" else _with_others(made, ordered[1:])
     waited = [
         one for one in case.failures if one.role == "waiter" and one.name == "timeout_gloo" and one.rank is not None
@@ -57,7 +58,8 @@ def _with_others(made: Verdict, others: list[tuple[str, list[Timeout]]]) -> Verd
     )
 
 
-def _of_group(case: Case, group: str, said_by: list[Timeout]) -> Verdict:
+def _of_group(case: Case, group: str, said_by: list[Timeout], elsewhere: set[int]) -> Verdict:
+    """Who is late for ``group``; a rank that waited in vain ``elsewhere`` waits for somebody itself."""
     first = _first(said_by)
     seq = Counter(said.seq for said in first.values()).most_common(1)[0][0]
     mismatch = _mismatch(case, group, seq, first)
@@ -66,17 +68,29 @@ def _of_group(case: Case, group: str, said_by: list[Timeout]) -> Verdict:
     size = _size(said_by)
     members = _members(case, group, size)
     if members is None:
+        late = _behind(case, set(case.ranks)) - set(first) - elsewhere
+        if size is not None and len(set(first) | late) < size and 0 < len(late) <= 2:
+            return _of_part(_late(case, late, dict(first), group, seq, late), size - len(set(first) | late))
         return _too_few(first, group, seq, _stuck_watchdogs(case, case.ranks - set(first)))
-    silent = members - set(first)
-    behind = _behind(case, members)
+    silent = members - set(first) - elsewhere
+    behind = _behind(case, members) - elsewhere
     late = silent
     if len(silent) > 1 and behind and behind < silent:
         late = behind
+    if not members - set(first) and len({said.seq for said in first.values()}) == 1 and _are_all(case, group, size):
+        return _too_few(first, group, seq, "all its ranks did: the network, the library or a device; no rank is late")
     if not late or len(late) > 2 or len(late) * 2 > len(members):
         return _too_few(first, group, seq, _stuck_watchdogs(case, silent))
     if why := unseen(case, late, said_by):
         return _too_few(first, group, seq, why)
     return _late(case, late, dict(first), group, seq, behind)
+
+
+def _of_part(made: Verdict, unknown: int) -> Verdict:
+    """A verdict on the ranks whose lines are here, where the group has more."""
+    cause = made.cause.replace("is the only one that reports no", "reports no", 1)
+    others = f"these files have no line of {unknown} other rank{'s' if unknown > 1 else ''} of the group"
+    return msgspec.structs.replace(made, cause=f"{cause}; {others}", sure="unsure")
 
 
 def _first(said_by: list[Timeout]) -> dict[int, Timeout]:
@@ -118,12 +132,22 @@ def _size(said_by: list[Timeout]) -> int | None:
 
 
 def _members(case: Case, group: str, size: int | None) -> set[int] | None:
-    for dump in case.dumps:
-        if dump.members.get(group):
-            return set(dump.members[group])
+    if recorded := _recorded(case, group):
+        return recorded
     if (group in _DEFAULT and size is None) or (size is not None and size == len(case.ranks)):
         return set(case.ranks)
     return None
+
+
+def _recorded(case: Case, group: str) -> set[int]:
+    """The members of a group by a dump, which has them under its name and its entries under its description."""
+    names = [group, *dict.fromkeys(call.group for call in case.calls if call.label == group)]
+    return next((set(dump.members[name]) for dump in case.dumps for name in names if dump.members.get(name)), set())
+
+
+def _are_all(case: Case, group: str, size: int | None) -> bool:
+    """Whether the members are those of a record, or as many as the operation says."""
+    return size is not None or bool(_recorded(case, group))
 
 
 def _behind(case: Case, members: set[int]) -> set[int]:
@@ -163,7 +187,8 @@ def _late(case: Case, late: set[int], said_by: dict[int, Statement], group: str,
         cause += (
             f", and in the default group it is behind ({numbers[min(late & behind)]} against {max(numbers.values())})"
         )
-    cause += f": it has not issued {what}, or is inside the library while issuing it"
+    it = "it has not issued" if alone else "they have not issued"
+    cause += f": {it} {what}, or {'is' if alone else 'are'} inside the library while issuing it"
     if found.doing:
         cause = f"{found.doing} when the others' {what} timed out"
     sure: Sure = "likely" if alone else "unsure"

@@ -1,20 +1,27 @@
-"""Only stacks: who is not in the collective in which the others wait.
+"""Only stacks: who is not where the others wait.
 
-Rule of this file: pure. It needs the stacks of three ranks at least, and the ones elsewhere are fewer than half.
+Rule of this file: pure. It needs the stacks of three ranks at least, and the ones elsewhere are fewer than half. One
+look does not show whether a rank moves: at a checkpoint, in a model or a compiler it is named, and not accused.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 
-from ..places import innermost, waits_in_collective
+from ..evidence import Stack
+from ..places import in_loader, innermost, waits_for_device, waits_in_collective, works_at
 from .case import Case, grounds
-from .standing import standing
+from .standing import Standing, standing
 from .verdict import Verdict, several
 
 
 def verdict(case: Case) -> Verdict | None:
     """By stacks of main threads."""
     stacks = {rank: stack for rank in case.ranks if (stack := case.stack_of(rank)) is not None}
-    waits = {rank: name for rank, stack in stacks.items() if (name := waits_in_collective(stack.frames))}
+    waits = {
+        rank: name
+        for rank, stack in stacks.items()
+        if (name := waits_in_collective(stack.frames) or waits_for_device(stack.frames))
+    }
     if len(stacks) < 3 or not waits:
         return None
     usual = Counter((name, innermost(stacks[rank].frames)) for rank, name in waits.items()).most_common(1)[0][0]
@@ -25,6 +32,8 @@ def verdict(case: Case) -> Verdict | None:
     idle = away - set(waits)
     late = idle or away
     found = standing(case, min(late))
+    if (work := works_at(stacks[min(late)].frames)) and idle and not found.worker_line:
+        return _at_work(case, found, stacks, here, late, f"{work} while {several(here)} wait in {usual[0]}")
     return Verdict(
         kind="hang" if idle else "collective_mismatch",
         cause=f"{found.doing or several(late) + ' is elsewhere'} while {several(here)} wait in {usual[0]}",
@@ -37,4 +46,42 @@ def verdict(case: Case) -> Verdict | None:
         sure="likely" if len(late) == 1 else "unsure",
         next=None if found.line else f"the stack of rank {min(late)} once more, some seconds later",
         grounds=(*grounds(*(stacks[rank] for rank in sorted(here)[:2])), *found.grounds),
+    )
+
+
+def _at_work(
+    case: Case, found: Standing, stacks: Mapping[int, Stack], here: set[int], late: set[int], does: str
+) -> Verdict:
+    return Verdict(
+        kind="hang",
+        cause=f"{several(late)} {does}: one stack does not show whether that goes on",
+        victims=tuple(sorted(here)),
+        slow=tuple(sorted(late)),
+        line=found.line,
+        others_line=case.line(innermost(stacks[min(here)].frames)),
+        sure="unsure",
+        next="the stacks of all ranks once more, 10 s later, given together with these",
+        grounds=(*grounds(*(stacks[rank] for rank in sorted(here)[:2])), *found.grounds),
+    )
+
+
+def few(case: Case) -> Verdict | None:
+    """Stacks that do not decide: where their ranks are."""
+    stacks = {rank: stack for rank in sorted(case.ranks) if (stack := case.stack_of(rank)) is not None}
+    if not any(
+        waits_in_collective(one.frames) or waits_for_device(one.frames) or in_loader(one.frames)
+        for one in stacks.values()
+    ):
+        return None
+    places = [
+        f"{standing(case, rank).doing or f'rank {rank}'} ({case.line_of(rank) or 'no line of your own code'})"
+        for rank in list(stacks)[:4]
+    ]
+    more = f"; and {len(stacks) - 4} more" if len(stacks) > 4 else ""
+    return Verdict(
+        kind="insufficient_data",
+        cause=f"stacks of {several(set(stacks))} do not say who is waited for: {'; '.join(places)}{more}",
+        sure="unsure",
+        next="stacks of all ranks (py-spy dump), twice, 10 s apart",
+        grounds=grounds(*list(stacks.values())[:4]),
     )

@@ -12,6 +12,9 @@ from .mismatch import common_line, differing
 from .standing import standing
 from .verdict import Verdict, several
 
+#: How ranks end that waited, or that were ended because others failed.
+_AFTERWARDS = (-15, -6, 1)
+
 
 def verdict(case: Case) -> Verdict | None:
     """The collective to explain; None where every one has ended, or none is known."""
@@ -37,8 +40,11 @@ def _deadlock(case: Case, found: Explained) -> Verdict:
     waits = []
     for index, one in enumerate(sides):
         following = sides[(index + 1) % len(sides)]
-        waits.append(f"{several(set(one.calls))} wait in group {one.label} for {several(set(following.calls))}")
-    cause = f"{waits[0]}, which wait{waits[1].partition(' wait')[2]}" if len(waits) == 2 else "; ".join(waits)
+        verb = "waits" if len(one.calls) == 1 else "wait"
+        waits.append((several(set(one.calls)), f"{verb} in group {one.label} for {several(set(following.calls))}"))
+    cause = (
+        f"{' '.join(waits[0])}, which {waits[1][1]}" if len(waits) == 2 else "; ".join(" ".join(one) for one in waits)
+    )
     places = Counter(call.place for one in sides for call in one.calls.values() if call.place is not None)
     return Verdict(
         kind="order_deadlock",
@@ -59,6 +65,10 @@ def _missing(case: Case, found: Explained) -> Verdict | None:
     if len(late) * 2 >= len(late) + len(waiting.calls) and not late <= waiting.missing:
         return None  # More are unknown than are here: there are too few files to say anything.
     unseen = late - waiting.missing
+    if len(unseen) > 1:
+        return None  # Files of a whole node may be left out.
+    if any(_ended_first(case, rank) for rank in unseen):
+        return None  # It left no dump because of that.
     one = min(late)
     found_at = standing(case, one)
     what = f"has not called {waiting.operation} {waiting.seq} of group {waiting.label}"
@@ -80,6 +90,12 @@ def _missing(case: Case, found: Explained) -> Verdict | None:
         next=None if found_at.line else f"the stack of rank {one}: py-spy dump --nonblocking --pid PID",
         grounds=(*grounds(*list(waiting.calls.values())[:3]), *found_at.grounds),
     )
+
+
+def _ended_first(case: Case, rank: int) -> bool:
+    """Whether a rank ended in a way that is not how ranks that waited end."""
+    ended = case.exit_of.get(rank)
+    return ended is not None and ended.code not in _AFTERWARDS and not case.ended_by_launcher(ended)
 
 
 def _inside(case: Case, waiting: Waiting) -> Verdict | None:

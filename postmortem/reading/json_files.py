@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ..evidence import Call, Exit, Failure, Look, Place, Placed, Process, Source, Statement
+from ..evidence import Call, Exit, Failure, Look, NoDump, Place, Placed, Process, Source, Statement
 from . import pods
 from .file_names import local_rank_in_path
 from .job_lines import classified, failure
@@ -18,7 +18,7 @@ from .tracebacks import role_of
 
 _SHORT = re.compile(r"(\S{1,200}) (\S{1,1000}):(\d{1,9})$")
 _LONG = re.compile(r"(\S{1,1000}):(\d{1,9})(?: (.{1,200}))?$")
-_MOST = 1 << 20
+_LONGEST_REASON = 200
 
 
 def statements(data: Any, name: str, turn: int, rank: int | None) -> list[Statement] | None:
@@ -29,6 +29,9 @@ def statements(data: Any, name: str, turn: int, rank: int | None) -> list[Statem
         return pods.of_json(data, name)
     if isinstance(data.get("message"), dict | str) and set(data) <= {"message", "error_code", "timestamp"}:
         return _error_file(data["message"], name, rank)
+    if (reason := _why_no_dump(data)) is not None:
+        whose = data.get("rank", rank)
+        return [NoDump(rank=whose, source=Source("fr", name), reason=reason)] if _is_rank(whose) else None
     if "rank" in data and isinstance(data["rank"], int):
         return _line(data, name)
     keys = list(data)
@@ -41,6 +44,21 @@ def statements(data: Any, name: str, turn: int, rank: int | None) -> list[Statem
 
 def _is_rank(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10_000_000
+
+
+def _why_no_dump(data: dict[str, Any]) -> str | None:
+    """Why a rank has no flight-recorder dump, as Ray Train writes it in the dump's place; None if it is none of that.
+
+    >>> _why_no_dump({"ray_train_dump_error": "timed out after 30s"}), _why_no_dump({"ok": True, "reason": "-"})
+    ('timed out after 30s', None)
+    """
+    if set(data) == {"ray_train_dump_error"}:
+        reason = data["ray_train_dump_error"]
+    elif data.get("ok") is False and set(data) <= {"ok", "reason", "rank"}:
+        reason = data.get("reason")
+    else:
+        return None
+    return " ".join(reason.split())[:_LONGEST_REASON] or "unknown" if isinstance(reason, str) else None
 
 
 def _by_node(data: dict[str, Any], name: str) -> Iterator[Statement]:

@@ -17,6 +17,7 @@ from .agent_tables import AgentTable
 from .crash import Crash
 from .file_names import local_rank_in_path, node_in_name, process_in_name, rank_in_name
 from .prefixes import Line, texts, unwrapped
+from .tasks import Tasks
 from .tracebacks import Tracebacks, Voiced
 
 _BLOCK = 1 << 20
@@ -114,6 +115,7 @@ class LogFile:
         self._said: list[Statement] = []
         self._voices: dict[str, set[int]] = {}
         self._tasks: dict[str, Line] = {}
+        self._in_group = Tasks()
         self._processes: dict[tuple[str, int], set[int]] = {}
         self._unknown: list[tuple[str, int]] = []
         self._seen: dict[int, str] = {}
@@ -244,11 +246,22 @@ class LogFile:
             self._failed = self._failed or isinstance(said, _ENDS)
             if isinstance(said, Failure) and said.rank is None and said.of_pid is None:
                 self._unknown.append((voice, len(self._said)))
+            elif voice in self._tasks and self._tasks[voice].rank is None:
+                self._in_group.note(self._tasks[voice].task, len(self._said), said)
             self._said.append(said)
+
+    def _ranks_seen(self, by_task: bool) -> dict[int, str]:
+        """The ranks that wrote anything, with their nodes; ``by_task``: the number of a task is its rank."""
+        seen = self._seen if self._rank is None else {self._rank: self._node} | self._seen
+        tasks = {line.task for line in self._tasks.values() if line.task is not None and line.rank is None}
+        if by_task and tasks == set(range(len(tasks))):  # Otherwise a line of the script's own is among them.
+            seen = dict.fromkeys(tasks, self._node) | seen
+        return dict.fromkeys((rank for ranks in self._listed.values() for rank in ranks), self._node) | seen
 
     def _owned(self) -> list[Statement]:
         """All statements; those without a rank get the one that the same voice has elsewhere."""
         several = any(len(ranks) > 1 for voice, ranks in self._voices.items() if voice)
+        failed: set[int] = set()
         for voice, index in self._unknown:
             ranks = self._voices.get(_launchers(voice), set())
             # A task of srun's or mpirun's is a rank, unless one task has several ranks.
@@ -258,12 +271,12 @@ class LogFile:
             said = self._said[index]
             if rank is not None:
                 self._said[index] = msgspec.structs.replace(said, rank=rank)
+                failed.update(() if alone else (rank,))
             elif self._local is not None:
                 self._said[index] = msgspec.structs.replace(said, of_local=self._local)
             elif (pid := line.pid if line and line.pid is not None else self._process) is not None:
                 self._said[index] = msgspec.structs.replace(said, of_pid=pid, node=line.node if line else "")
-        seen = self._seen if self._rank is None else {self._rank: self._node} | self._seen
-        seen = dict.fromkeys((rank for ranks in self._listed.values() for rank in ranks), self._node) | seen
+        seen = self._ranks_seen(self._in_group.settle(self._said) or len(failed) > 1)
         present = Source("log", self._name)
         return [
             *self._said,

@@ -134,7 +134,7 @@ def _note(kind: str, found: re.Match[str], said: dict[str, str]) -> None:
     if kind == "tee":
         said["local_rank"] = found[2]
     elif kind in ("mpi", "task"):
-        said["task"] = found[1]
+        said.setdefault("task", found[1])  # What follows the launcher's may be a number of the program's own.
     elif kind == "ray":
         said["pid"] = found[1]
         said["node"] = found[2] or said.get("node", "")

@@ -3,7 +3,9 @@
 Rule of this file: pure. The ranks that wait say so themselves; who is missing follows from the numbers of the
 collectives that each rank is known to have reached. A rank that is missing here because it waits elsewhere is a victim:
 accused are those who are missing and wait nowhere. How long counts by each waiter's own clock. Where the missing were
-looked at and do not move, it is reported early; while one of them moves (a checkpoint, an evaluation), not at all.
+looked at and do not move, it is reported early; while one of them moves (a checkpoint, an evaluation), not at all, and
+after that the time counts from its last movement. Before the first collective of a group nobody says who its members
+are: then every rank that waits nowhere may be the one.
 """
 
 from collections import Counter
@@ -101,6 +103,9 @@ class Stop(msgspec.Struct):
     across: list[int] = []
     across_waits: int = 0
     across_in: str = ""
+    #: Ranks that may be the members never heard of; and whether others were looked at, but none of those missing.
+    perhaps: list[Seen] = []
+    unlooked: bool = False
 
     def accused(self) -> list[int]:
         """The ranks to name: those missing, or the few that call something else."""
@@ -111,13 +116,14 @@ class Stop(msgspec.Struct):
         return self.missing
 
     def moves(self) -> bool:
-        """Whether any of those accused has got further since the look before."""
-        return any(place.moved for place in self.places)
+        """Whether any of those accused, or that may be missing, has got further since the look before."""
+        return any(place.moved for place in (*self.places, *self.perhaps))
 
     def seen(self) -> bool:
         """Whether it is known why nobody gets further: all the missing stand still, calls differ, or groups cross."""
         still = [place for place in self.places if place.moved is False]
-        return bool(self.calls or self.across) or (bool(self.missing) and len(still) == len(self.missing))
+        missing = bool(self.missing) and not self.unknown
+        return bool(self.calls or self.across) or (missing and len(still) == len(self.missing))
 
 
 class HangEvidence(Measured, frozen=True, kw_only=True):
@@ -153,6 +159,8 @@ class Hang:
         self.looks: dict[int, Seen] = {}
         self.longest_s = 0.0
         self.last_step = -1
+        #: How long the longest had waited when one of the missing last moved.
+        self.moved_s = 0.0
         self.reported: Reported | None = None
         # It only goes on waiting: growth is no news.
         self.tracker = Tracker(HangEpisode, Policy(growth_at=frozenset()))
@@ -203,19 +211,21 @@ class Hang:
         longest = self.waits.longest_s()
         place = self.waits.first() if longest >= self.config.seen_share * self.config.least_s else None
         stop = self._stop(place, expected) if place is not None else None
-        threshold = self._threshold(stop, longest)
+        moves = self._follow_movement(stop, longest)
+        threshold = self._threshold(stop)
+        since = longest - self.moved_s
         signal: Signal | None = None if self.waits.keeps_anybody() else "calm"
-        if stop is not None and threshold is not None and longest >= threshold:
-            signal = "persistent" if longest >= 2 * threshold else "late"
+        if stop is not None and not moves and since >= threshold:
+            signal = "persistent" if since >= 2 * threshold else "late"
         episode = self.tracker.get(_JOB)
-        if signal is None or (signal == "calm" and episode is None):
+        if (signal is None and not moves) or (episode is None and signal not in ("late", "persistent")):
             return None
         episode = episode or self.tracker.begin(_JOB, self.last_step)
         news = False
-        if signal != "calm" and stop is not None and threshold is not None:
+        if signal != "calm" and stop is not None:
             news = self.reported is not None and self.reported.is_due(stop, longest)
             episode.lost_s = episode.span_s = longest
-            margin = longest / threshold
+            margin = since / threshold
             episode.evidence = HangEvidence(margin=margin, waited_s=longest, usual_s=self.longest_s, stop=stop)
         before = episode.state
         found = self.tracker.revise(_JOB, signal, longest, news=news)
@@ -225,16 +235,27 @@ class Hang:
             self.reported = None if signal == "calm" else Reported(seen.stop, seen.waited_s, changes)
         return found
 
-    def _threshold(self, stop: Stop | None, longest: float) -> float | None:
-        """How long is too long for ``stop``; None while one of the missing moves.
+    def _follow_movement(self, stop: Stop | None, longest: float) -> bool:
+        """Whether one of the missing moves, and has not done so for too long. The others may wait for it: that they
+        stand still meanwhile says nothing of them."""
+        moves = stop is not None and stop.moves() and longest < MOVES_S
+        if moves:
+            self.moved_s = longest
+            for place in stop.places if stop is not None else ():
+                place.moved = place.moved or None
+        elif not self.moved_s <= longest < MOVES_S:
+            self.moved_s = 0.0
+        return moves
 
-        The first step of a job compiles and connects: what is seen in it is no reason to report early.
+    def _threshold(self, stop: Stop | None) -> float:
+        """How long is too long for ``stop``.
+
+        The first step of a job compiles and connects: what is seen in it is no reason to report early. Nor is one look
+        after a rank has moved: the next comes within ``usual``.
         """
         config = self.config
-        if stop is not None and stop.moves() and longest < MOVES_S:
-            return None
         usual = max(config.least_s, config.times * self.longest_s)
-        if stop is not None and stop.seen() and self.last_step >= 1:
+        if stop is not None and stop.seen() and self.last_step >= 1 and not self.moved_s:
             return min(max(config.seen_share * config.least_s, config.seen_times * self.longest_s), usual)
         return usual
 
@@ -254,10 +275,23 @@ class Hang:
             calls=calls if len(calls) > 1 else [],
         )
         self._cross(stop, place, expected)
+        self._name_unknown(stop, place, expected)
         accused = stop.accused()
         stop.places = [self.looks[rank] for rank in accused[:MOST_TOLD] if rank in self.looks]
+        stop.unlooked = bool(self.looks and stop.missing and not stop.places)
         stop.others_line = self._most_common_line(place, accused if stop.calls else [])
         return stop
+
+    def _name_unknown(self, stop: Stop, place: Place, expected: int) -> None:
+        """Who may be the members of the group that were never heard of: those of a group of all ranks are the ranks
+        that wait nowhere, if as many are known."""
+        if not stop.unknown or stop.calls or stop.across:
+            return
+        idle = sorted(rank for rank in self.looks if not self.waits.where(rank) and rank not in place.missing)
+        if max(place.sizes, default=0) == expected and len(idle) == stop.unknown and not stop.missing:
+            stop.missing, stop.misses, stop.unknown = idle[:MOST_TOLD], len(idle), 0
+        else:
+            stop.perhaps = [self.looks[rank] for rank in idle[:MOST_TOLD]]
 
     def _most_common_line(self, place: Place, but: list[int]) -> str:
         lines = place.lines - Counter(self.looks[rank].line for rank in but if rank in self.looks)
@@ -296,6 +330,7 @@ class Hang:
             "looks": [msgspec.to_builtins(place) for place in self.looks.values()],
             "longest_s": self.longest_s,
             "last_step": self.last_step,
+            "moved_s": self.moved_s,
             "reported": msgspec.to_builtins(self.reported),
             "tracker": self.tracker.snapshot(),
         }
@@ -315,13 +350,14 @@ class Hang:
         for rank, its in waits.items():
             self.waits.stand(rank, its)
         self.longest_s, self.last_step = float(data["longest_s"]), int(data["last_step"])
+        self.moved_s = float(data.get("moved_s", 0.0))
         self.reported = msgspec.convert(data.get("reported"), Reported | None)
         self.tracker.load(data["tracker"])
 
 
 def _news(before: Stop, now: Stop) -> bool:
-    """Whether ``now`` names other ranks, or a line that was not known before."""
-    if before.accused() != now.accused():
+    """Whether ``now`` names other ranks, a line that was not known before, or shows the first movement."""
+    if before.accused() != now.accused() or (now.moves() and not before.moves()):
         return True
     known = {place.rank: place for place in before.places}
     for place in now.places:
@@ -347,7 +383,9 @@ def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
     blocked = _blocked(stop, nodes)
     waiting = f"{_ranks(stop.waiting, stop.waits)} blocked in {collective} for {seen.waited_s:.0f} s"
     reason = _reason(stop)
-    summary = f"{waiting}; {reason}. {_advice(stop, blocked)}"
+    works = stop.moves() and seen.waited_s < MOVES_S
+    advice = "That is no hang while it goes on." if works else _advice(stop, blocked)
+    summary = f"{waiting}; {reason}. {advice}"
     over = f"{_ranks(stop.waiting, stop.waits)} blocked in {collective} for {seen.waited_s:.0f} s; now it goes on."
     on = tuple(sorted({nodes[rank] for rank in accused if rank in nodes}))
     subject = Subject("hang", where, ranks=tuple(accused), group=stop.group, nodes=on)
@@ -373,21 +411,28 @@ def _reason(stop: Stop) -> str:
         return f"{others} {verb} in {stop.across_in} for these: two groups are used in different order"
     if stop.unknown:
         members = "1 member of the group has" if stop.unknown == 1 else f"{stop.unknown} members of the group have"
-        return f"{members} never reported"
+        works = next((place for place in stop.perhaps if place.moved), None)
+        may = f"; rank {works.rank} may be one: {_what(works)}" if works else ""
+        return f"{members} never reported{may}"
     return "every member of the group waits in it or in another collective"
 
 
 def _place(stop: Stop) -> str:
     """The line of the first of the missing whose line is known, and what it does there."""
     if not stop.places:
-        return ""
-    place = next((one for one in stop.places if one.line), stop.places[0])
+        return ": no looks arrive from there, so what is done there is not known" if stop.unlooked else ""
+    words = _what(next((one for one in stop.places if one.line), stop.places[0]))
+    return f": {words}" if words else ""
+
+
+def _what(place: Seen) -> str:
+    """Where a rank is, and what it does there."""
     words = [place.line, _DOING.get(place.doing, "")]
     if place.worker_line:
         words.append(f"whose worker is at {place.worker_line}")
     elif place.worker_unseen:
         words.append(f"whose worker's line is not known: {place.worker_unseen}")
-    return "".join(f"{mark}{word}" for mark, word in zip((": ", ", ", ", "), filter(None, words), strict=False))
+    return ", ".join(filter(None, words))
 
 
 def _advice(stop: Stop, blocked: Blocked) -> str:

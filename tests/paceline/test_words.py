@@ -130,3 +130,35 @@ def test_a_network_fault_is_about_a_node_and_its_card():
     assert words.subject(finding(**fault, nodes=[], devices=["mlx5_0"])) == "mlx5_0"
     many = finding(**fault, nodes=["a", "b", "c", "d"], devices=["mlx5_0"])
     assert words.subject(many) == "a, b, c and 1 more (mlx5_0)"
+
+
+def test_a_hang_of_ranks_without_numbers_is_about_their_nodes():
+    """A communicator's name means nothing to people."""
+    hang = {"kind": "hang", "ranks": [], "cause": "rank 3 of communicator 78db does not answer", "group": "78db921d"}
+    assert words.verdict(finding(**hang, nodes=["10.0.0.3"])) == "Hang: 10.0.0.3"
+    assert words.subject(finding(**hang, nodes=["a", "b", "c", "d"])) == "a, b, c and 1 more"
+    assert words.subject(finding(**hang, nodes=[])) == "group 78db921d"
+    assert words.subject(finding(**hang | {"ranks": [3]}, nodes=["10.0.0.3"])) == "rank 3"
+    assert words.subject(finding(**hang | {"kind": "communication_bound"}, nodes=["n"])) == "group 78db921d"
+
+
+@pytest.mark.parametrize(
+    ("line", "worker", "shown"),
+    [
+        ("train.py:9 step", "data.py:54 read", "Hang: rank 3, train.py:9 step, loader worker at data.py:54 read"),
+        (None, "data.py:54 read", "Hang: rank 3, loader worker at data.py:54 read"),
+        ("train.py:9 step", None, "Hang: rank 3, train.py:9 step"),
+        (msgspec.UNSET, msgspec.UNSET, "Hang: rank 3"),
+    ],
+)
+def test_the_line_of_a_loaders_worker_stands_beside_the_line(line, worker, shown):
+    """On the page, in top and in alerts, which all show this title."""
+    hang = finding(kind="hang", ranks=[3], nodes=[], cause="unknown", line=line, worker_line=worker)
+    assert words.verdict(hang) == shown
+
+
+def test_lines_of_any_length_leave_room_for_each_other():
+    """They are of other people's code."""
+    hang = finding(kind="hang", ranks=[3], nodes=[], cause="unknown", line="l" * 5000, worker_line="w" * 5000)
+    assert len(words.line_of(hang)) < 300
+    assert "w" * 100 in words.line_of(hang)

@@ -87,7 +87,10 @@ def test_the_cause_and_the_advice_mean_what_is_right(case):
 TITLES = {
     "01": "Different collectives: rank 2, /workspace/job.py:45 evaluate",
     "02": "Hang: rank 5",
-    "03": "Hang: rank 3, /workspace/train.py:204 train_step",
+    "03": (
+        "Hang: rank 3, /workspace/train.py:204 train_step, "
+        "loader worker at shards.py:88 read_shard (dataset.py:54 __getitem__)"
+    ),
     "04": "Died: rank 2",
     "05": "Hang: rank 2, /workspace/train.py:14 load_shard",
     "06": "Different collectives: rank 2, /workspace/job.py:44 sync_gradients",

@@ -61,6 +61,90 @@ def test_a_rank_without_a_dump_is_the_only_one_that_can_be_late(tmp_path):
     assert (found.kind, found.ranks, found.sure) == ("hang", (2,), "likely")
 
 
+NO_DUMPS = [
+    {"ray_train_dump_error": "timed out after 30s"},
+    {"ok": False, "reason": "timed out after 30s"},
+    {"rank": 2, "ok": False, "reason": "timed out\n after 30s"},
+]
+
+
+@pytest.mark.parametrize("no_dump", NO_DUMPS)
+@pytest.mark.parametrize("name", ["rank_2.json", "nccl_trace_rank_2"])
+def test_a_rank_whose_dump_failed_is_named_with_the_reason_and_not_accused(tmp_path, no_dump, name):
+    (tmp_path / name).write_text(json.dumps(no_dump))
+    found = verdict(tmp_path, {rank: dump(WAITS) for rank in (0, 1, 3)}, as_json=True)
+    assert (found.kind, found.ranks, found.victims, found.sure) == ("hang", (), (0, 1, 3), "unsure")
+    assert "no record says whether rank 2 called it" in found.cause
+    assert found.chain == ("rank 2 left no flight-recorder dump: timed out after 30s",)
+    assert "rank 2" in found.next
+
+
+def test_a_rank_that_is_missing_is_accused_beside_one_whose_dump_failed(tmp_path):
+    (tmp_path / "rank_4.json").write_text(json.dumps(NO_DUMPS[0]))
+    dumps = {rank: dump(WAITS, {"0": range(5)}) for rank in (0, 1, 3)} | {2: dump([entry(1)], {"0": range(5)})}
+    found = verdict(tmp_path, dumps)
+    assert (found.ranks, found.sure) == ((2,), "certain")
+    assert found.chain == ("rank 4 left no flight-recorder dump: timed out after 30s",)
+
+
+def test_dumps_that_all_failed_say_so(tmp_path):
+    for rank in range(4):
+        (tmp_path / f"rank_{rank}.json").write_text(json.dumps(NO_DUMPS[rank % 2]))
+    found = verdict(tmp_path, {})
+    assert (found.kind, found.ranks) == ("insufficient_data", ())
+    assert found.cause == "ranks 0-3 left no flight-recorder dump: timed out after 30s"
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("reply_2.json", {"ok": False, "reason": "rate limited"}),
+        ("rank_2.json", {"ok": False}),
+        ("rank_2.json", {"ok": False, "reason": 7}),
+        ("rank_2.json", {"ok": False, "reason": "x", "user": "u"}),
+        ("rank_2.json", {"ok": 0, "reason": "x"}),
+        ("reply.json", {"ok": False, "reason": "x", "rank": True}),
+        ("reply.json", {"ok": False, "reason": "x", "rank": -1}),
+    ],
+)
+def test_other_json_with_a_reason_is_no_dump_of_a_rank(tmp_path, name, row):
+    (tmp_path / name).write_text(json.dumps(row))
+    assert verdict(tmp_path, {}) is None
+
+
+def test_a_dump_counts_more_than_a_file_that_says_there_is_none(tmp_path):
+    (tmp_path / "rank_2.json").write_text(json.dumps(NO_DUMPS[0]))
+    found = verdict(tmp_path, {rank: dump(WAITS) for rank in (0, 1, 3)} | {2: dump([entry(1)])})
+    assert (found.ranks, found.sure, found.chain) == ((2,), "certain", ())
+
+
+def test_dumps_of_a_whole_node_that_are_left_out_accuse_nobody(tmp_path):
+    found = verdict(tmp_path, {rank: dump(WAITS, {"0": range(6)}) for rank in range(4)})
+    assert (found.kind, found.ranks, found.sure) == ("hang", (), "unsure")
+    assert "ranks 0-3 wait in all_reduce 2 of group default_pg; no record says whether ranks 4 and 5" in found.cause
+
+
+TIMED_OUT = (
+    "[rank2]:[E1206 18:44:12.715 ProcessGroupNCCL.cpp:632] [Rank 2] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=2, OpType=ALLREDUCE, NumelIn=100, NumelOut=100, Timeout(ms)=600000) ran for 600061 milliseconds "
+    "before timing out.\n"
+)
+STACK = """Process 7: python train.py
+Python v3.11.9 (/usr/bin/python3.11)
+
+Thread 7 (idle): "MainThread"
+    all_reduce (torch/distributed/distributed_c10d.py:2501)
+    step (train.py:10)
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("job.log", TIMED_OUT), ("rank2.stack.txt", STACK)])
+def test_a_rank_without_a_dump_that_waited_by_its_log_or_stack_is_not_late(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    found = verdict(tmp_path, {rank: dump(WAITS) for rank in (0, 1, 3)})
+    assert found is None or found.ranks == ()
+
+
 def test_two_of_eight_dumps_accuse_nobody(tmp_path):
     dumps = {rank: dump(WAITS, {"0": range(8)}) for rank in (0, 1)}
     found = verdict(tmp_path, dumps)

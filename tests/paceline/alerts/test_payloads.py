@@ -86,6 +86,14 @@ def test_the_webhook_is_alertmanagers_own() -> None:
     assert decoded(payloads.webhook(message(OVER, told=(finding(),)), ""))["status"] == "resolved"
 
 
+def test_the_line_of_a_loaders_worker_is_in_the_summary() -> None:
+    hang = finding(
+        kind="hang", cause="unknown", ranks=[3], nodes=[], line="train.py:9 step", worker_line="io.py:5 read"
+    )
+    [alert] = decoded(payloads.webhook(message(hang), ""))["alerts"]
+    assert alert["annotations"]["summary"] == "Hang: rank 3, train.py:9 step, loader worker at io.py:5 read"
+
+
 def test_what_is_left_out_is_counted() -> None:
     many = message(*(finding(id=f"f{number}") for number in range(14)))
     assert decoded(payloads.webhook(many, ""))["truncatedAlerts"] == 4
