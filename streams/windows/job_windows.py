@@ -17,9 +17,10 @@ from paceline.settings import MOST_RANKS
 
 from ..coverage import CoverageTracker
 from ..gather import Gather
+from ..shared_rows import SharedRows
 from ..snapshots import described, pack, unpack
 from ..speakers import SpeakersHeard
-from ..step_rows import PhaseTimings, SharedRows
+from ..step_rows import PhaseTimings
 from .aggregate import Part, merge, part, windows
 from .collective_tables import CollectiveTables
 from .open_steps import OpenSteps
@@ -99,7 +100,7 @@ class JobWindows:
 
     def _advance(self, batches: list[PhaseTimings]) -> list[RankWindow | JobWindow]:
         self.open.update(self.rows.of(batches))
-        self.collectives.update([one for one in batches if isinstance(one, StepTimings)], self.coverage)
+        self.collectives.update(self.rows.sums_of([one for one in batches if isinstance(one, StepTimings)]))
         out: list[RankWindow | JobWindow] = []
         while closed := self._close():
             out += self._emit(*closed)
