@@ -155,6 +155,8 @@ class Collectives:
         """``batch`` with what those before it told of the job's steps. Whole collectives are of steps that all tell."""
         self.last_step = max(batch.last_step, self.last_step)
         told = [one for one in messages if isinstance(one, StepTimings)]
+        if not self.left_out.size and all(one.left_out is None for one in told):
+            return batch._replace(last_step=self.last_step)
         left = left_out_of(told)
         if self.left_out.size or np.count_nonzero(left):
             rank = whole([one.rank for one in told])
