@@ -28,7 +28,6 @@ _KINDS = {np.dtype(kind): name for name, kind in _DTYPES.items()}
 #: A snapshot unpacks to no more than this; larger ones are damaged or hostile.
 MOST_BYTES = 512 * 1024 * 1024
 _LEVEL = 1
-_threads = threading.local()
 
 
 def _encode(value: Any) -> Any:
@@ -42,6 +41,14 @@ def _encode(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is no state")
 
 
+class _Compressor(threading.local):
+    """Each thread's own: to make one takes as long as to compress a small state."""
+
+    def __init__(self) -> None:
+        self.made = zstandard.ZstdCompressor(level=_LEVEL)
+
+
+_compressor = _Compressor()
 _bodies = msgspec.msgpack.Encoder()
 _states = msgspec.msgpack.Encoder(enc_hook=_encode)
 
@@ -57,15 +64,7 @@ def _decode(code: int, data: memoryview) -> Any:
 
 def pack(layout: int, state: dict[str, Any]) -> bytes:
     """``state``, laid out by version ``layout`` of its decision, as compressed bytes."""
-    return _compressor().compress(_states.encode({"layout": layout, **state}))
-
-
-def _compressor() -> zstandard.ZstdCompressor:
-    """This thread's own: to make one takes as long as to compress a small state."""
-    if not hasattr(_threads, "compressor"):
-        _threads.compressor = zstandard.ZstdCompressor(level=_LEVEL)
-    made: zstandard.ZstdCompressor = _threads.compressor
-    return made
+    return _compressor.made.compress(_states.encode({"layout": layout, **state}))
 
 
 def unpack(layout: int, data: bytes) -> dict[str, Any]:
