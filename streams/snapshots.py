@@ -4,7 +4,6 @@ Rule of this file: MessagePack with one extension type and nothing that can run 
 and does not describe a decision, raises ``ValueError``.
 """
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -41,14 +40,6 @@ def _encode(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is no state")
 
 
-class _Compressor(threading.local):
-    """Each thread's own: to make one takes as long as to compress a small state."""
-
-    def __init__(self) -> None:
-        self.made = zstandard.ZstdCompressor(level=_LEVEL)
-
-
-_compressor = _Compressor()
 _bodies = msgspec.msgpack.Encoder()
 _states = msgspec.msgpack.Encoder(enc_hook=_encode)
 
@@ -64,7 +55,7 @@ def _decode(code: int, data: memoryview) -> Any:
 
 def pack(layout: int, state: dict[str, Any]) -> bytes:
     """``state``, laid out by version ``layout`` of its decision, as compressed bytes."""
-    return _compressor.made.compress(_states.encode({"layout": layout, **state}))
+    return zstandard.compress(_states.encode({"layout": layout, **state}), _LEVEL)
 
 
 def unpack(layout: int, data: bytes) -> dict[str, Any]:

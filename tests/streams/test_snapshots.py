@@ -49,7 +49,7 @@ def test_arrays_come_back_with_shape_and_type(dtype, shape):
 
 
 def test_threads_may_pack_at_the_same_time():
-    """Each has what it compresses with to itself: what comes out is what one alone makes."""
+    """What comes out is what one alone makes."""
     states = [
         {"array": np.arange(20_000) * number, "of": {"longlong": np.arange(3, dtype=np.longlong)}}
         for number in range(4)
