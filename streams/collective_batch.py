@@ -5,7 +5,7 @@ CollectiveCalls) or summed on their node (StepTimings); what follows from both a
 long it stood waiting, is worked out here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from paceline.columns import rows
 from paceline.events import RANK_LIMIT, CollectiveCalls, CollectiveSums, CollectiveTimings, StepTimings
 
 from .collective_rows import (
+    NO_CALLS,
     NO_SPANS,
     NO_SUMS,
     NOT_REACHED,
@@ -22,18 +23,29 @@ from .collective_rows import (
     Spans,
     Sums,
     calls_sound,
+    note_impossible,
     only_sound,
     spans_sound,
+    split,
     sums_sound,
     together,
 )
 from .coverage import CoverageTracker
 from .limits import ABSURD_S
 from .link_rows import LinkRows, link_rows
-from .raw_columns import Ints, floats, whole
+from .raw_columns import Floats, Ints, floats, whole
 from .vocabularies import Groups, Words
 
 CollectiveMessage = CollectiveTimings | CollectiveCalls | StepTimings
+
+
+class Summed(NamedTuple):
+    """Collectives summed on their nodes: the rows that can be, the words that they number, and how many cannot be."""
+
+    sums: Sums
+    groups: Groups
+    operations: Words
+    impossible: int
 
 
 class CollectiveBatch(NamedTuple):
@@ -67,14 +79,36 @@ class CollectiveBatch(NamedTuple):
         return each
 
 
-def collective_batch(messages: Sequence[CollectiveMessage], coverage: CoverageTracker) -> CollectiveBatch:
-    """What ``messages`` tell; rows that cannot be are noted in ``coverage``."""
-    groups, operations = Groups(), Words()
+def summed_rows(messages: Sequence[StepTimings], calls: tuple[Groups, Words] | None = None) -> Summed:
+    """The collectives that ``messages`` sum, in the words of ``calls``, where there are any, and their own."""
+    groups, operations = calls or (Groups(), Words())
+    parts = [one.collectives for one in messages if one.collectives]
+    if not parts:
+        return Summed(NO_SUMS, groups, operations, 0)
+    sums = _sums(parts, groups, operations)
+    kept, impossible = split(sums, sums_sound(sums))
+    return Summed(kept, groups, operations, impossible)
+
+
+def collective_batch(
+    messages: Sequence[CollectiveMessage],
+    coverage: CoverageTracker,
+    sums_of: Callable[[Sequence[StepTimings]], Summed] = summed_rows,
+) -> CollectiveBatch:
+    """What ``messages`` tell; rows that cannot be are noted in ``coverage``. ``sums_of``: see ``SharedRows``."""
     one_by_one = [message for message in messages if not isinstance(message, StepTimings)]
-    calls = together(Calls, [_calls_of(message, groups, operations) for message in one_by_one])
-    calls = only_sound(calls, calls_sound(calls), coverage)
-    summed = [(one.t0_s, one.collectives) for one in messages if isinstance(one, StepTimings) and one.collectives]
-    sums, spans, reached = _summed(summed, groups, operations, coverage)
+    steps = [message for message in messages if isinstance(message, StepTimings)]
+    if one_by_one:
+        words = (Groups(), Words())
+        calls = together(Calls, [_calls_of(message, *words) for message in one_by_one])
+        calls = only_sound(calls, calls_sound(calls), coverage)
+        sums, groups, operations, impossible = summed_rows(steps, words)
+    else:
+        calls = NO_CALLS
+        sums, groups, operations, impossible = sums_of(steps)
+    note_impossible(coverage, impossible)
+    summed = [(one.t0_s, one.collectives) for one in steps if one.collectives]
+    spans, reached = _progress(summed, groups, coverage)
     longest = [one.longest_wait_s for _, one in summed if 0 <= one.longest_wait_s <= ABSURD_S]
     if calls.rank.size:
         spans = together(Spans, [calls.spans(), spans])
@@ -91,21 +125,14 @@ def collective_batch(messages: Sequence[CollectiveMessage], coverage: CoverageTr
         spans=spans.merged() if spans.ranks.size else spans,
         reached=reached,
         longest_wait_s=max(longest, default=0.0),
-        last_step=max(int(step.max(initial=-1)) for step in (calls.step, sums.step, _closed(messages))),
+        # Of the steps that ranks have closed the collectives are summed a step later.
+        last_step=max(map(_highest, (calls.step, sums.step, whole([one.step for one in steps])))),
     )
 
 
-def collective_sums(messages: Sequence[StepTimings], coverage: CoverageTracker) -> tuple[Sums, list[str], list[str]]:
-    """The sums alone that ``messages`` tell, with the names of their groups and operations."""
-    groups, operations = Groups(), Words()
-    parts = [one.collectives for one in messages if one.collectives]
-    sums = _sums(parts, groups, operations) if parts else NO_SUMS
-    return only_sound(sums, sums_sound(sums), coverage), list(groups.numbers), list(operations.numbers)
-
-
-def _closed(messages: Sequence[CollectiveMessage]) -> Ints:
-    """The steps that ranks have closed: their collectives are summed a step later."""
-    return whole([message.step for message in messages if isinstance(message, StepTimings)])
+def _highest(numbers: Ints) -> int:
+    """The highest of ``numbers``, -1 at the least."""
+    return max(int(numbers[numbers.argmax()]), -1) if numbers.size else -1
 
 
 def _calls_of(message: CollectiveTimings | CollectiveCalls, groups: Groups, operations: Words) -> Calls:
@@ -128,15 +155,16 @@ def _calls_of(message: CollectiveTimings | CollectiveCalls, groups: Groups, oper
     return Calls(rank, step, seq, group, operation, moved, start + message.t0_s, took, wait)
 
 
-def _summed(
-    told: Sequence[tuple[float, CollectiveSums]], groups: Groups, operations: Words, coverage: CoverageTracker
-) -> tuple[Sums, Spans, Reached]:
-    """What messages sum, each with its ``t0_s``."""
+def _progress(
+    told: Sequence[tuple[float, CollectiveSums]], groups: Groups, coverage: CoverageTracker
+) -> tuple[Spans, Reached]:
+    """How far ranks have got and how long they waited, of what messages sum, each with its ``t0_s``."""
     if not told:
-        return NO_SUMS, NO_SPANS, NOT_REACHED
+        return NO_SPANS, NOT_REACHED
     parts = [part for _, part in told]
-    sums = _sums(parts, groups, operations)
-    began_s = np.repeat([t0_s for t0_s, _ in told], [rows(part.span_rank) for part in parts])
+    began_s: Floats | float = told[0][0]
+    if len(told) > 1:
+        began_s = np.repeat([t0_s for t0_s, _ in told], [rows(part.span_rank) for part in parts])
     spans = Spans(
         whole([part.span_rank for part in parts]),
         floats([part.span_first_s for part in parts]) + began_s,
@@ -151,7 +179,6 @@ def _summed(
     )
     there = (reached.rank >= 0) & (reached.rank < RANK_LIMIT) & (reached.seq >= 0) & (reached.group >= 0)
     return (
-        only_sound(sums, sums_sound(sums), coverage),
         only_sound(spans, spans_sound(spans), coverage),
         only_sound(reached, there, coverage),
     )

@@ -30,6 +30,8 @@ class Spans(NamedTuple):
 
     def merged(self) -> "Spans":
         """The same with one entry a rank."""
+        if np.count_nonzero(self.ranks[1:] > self.ranks[:-1]) == self.ranks.size - 1:
+            return self
         order = np.argsort(self.ranks, kind="stable")
         first = starts(self.ranks[order])
         return Spans(
@@ -95,10 +97,20 @@ def together(kind: Any, parts: Sequence[Any]) -> Any:
 
 def only_sound(rows: Any, sound: NDArray[np.bool_], coverage: CoverageTracker) -> Any:
     """The rows that are sound; the others are noted."""
-    if sound.all():
-        return rows
-    coverage.note(_IMPOSSIBLE, int((~sound).sum()))
-    return type(rows)(*(column[sound] for column in rows))
+    kept, impossible = split(rows, sound)
+    note_impossible(coverage, impossible)
+    return kept
+
+
+def split(rows: Any, sound: NDArray[np.bool_]) -> tuple[Any, int]:
+    """The rows that are sound, and how many are not."""
+    impossible = sound.size - int(np.count_nonzero(sound))
+    return (type(rows)(*(column[sound] for column in rows)) if impossible else rows), impossible
+
+
+def note_impossible(coverage: CoverageTracker, rows: int) -> None:
+    """Note so many rows that cannot be."""
+    coverage.note(_IMPOSSIBLE, rows)
 
 
 def _lasts(seconds: Array) -> NDArray[np.bool_]:
@@ -131,6 +143,7 @@ def _nothing(kind: Any) -> Any:
     return kind(*(np.empty(0, np.float64 if name in floating else np.int64) for name in kind._fields))
 
 
+NO_CALLS: Calls = _nothing(Calls)
 NO_SUMS: Sums = _nothing(Sums)
 NO_SPANS: Spans = _nothing(Spans)
 NOT_REACHED: Reached = _nothing(Reached)

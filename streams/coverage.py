@@ -37,6 +37,8 @@ class CoverageTracker:
         self.told = self.left_out = 0
         self._expected: int | None = None
         self._reach: int | None = None
+        #: What ``counts`` answered last, and of which numbers: it is asked with each step, and seldom changes.
+        self._counts: tuple[tuple[int, int, int], Coverage] | None = None
 
     def admit(self, producer: str, sequence: int) -> bool:
         """Whether this message is new."""
@@ -57,18 +59,20 @@ class CoverageTracker:
         for rank, world in zip(ranks, world_sizes, strict=True):
             if self.worlds.get(rank) != world:
                 self.worlds[rank] = world
-                self._expected = self._reach = None
+                self._expected = self._reach = self._counts = None
 
     def note(self, what: str, times: int = 1) -> None:
         """Count something odd, by name."""
         if times:
             self.odd[what] = self.odd.get(what, 0) + times
+            self._counts = None
 
     def leave_out(self, ranks: int, most: int) -> None:
         """Take down that a job has so many ranks beyond the bound of ``most``."""
         if ranks:
             what = f"ranks left out (impossible rank: beyond {most} of one job)"
             self.odd[what] = max(self.odd.get(what, 0), ranks)
+            self._counts = None
 
     def count_step(self, left_out: int) -> None:
         """Take down a step that was reported, and how many right before it were left out on purpose."""
@@ -100,6 +104,12 @@ class CoverageTracker:
 
     def counts(self) -> Coverage:
         """The coverage that a finding of this moment rests on."""
+        numbers = (self.missing, self.left_out, self.told if self.left_out else 0)
+        if self._counts is None or self._counts[0] != numbers:
+            self._counts = (numbers, self._count())
+        return self._counts[1]
+
+    def _count(self) -> Coverage:
         notes = [f"{what}: {times}" for what, times in sorted(self.odd.items())]
         if len(set(self.worlds.values())) > 1:
             notes.append(f"ranks disagree about the world size: {sorted(set(self.worlds.values()))[:8]}")
@@ -127,4 +137,4 @@ class CoverageTracker:
         self.sequences = Sequences.restore(data)
         self.worlds, self.odd = dict(data["worlds"]), dict(data["odd"])
         self.told, self.left_out = data["told"], data["left_out"]
-        self._expected = self._reach = None
+        self._expected = self._reach = self._counts = None

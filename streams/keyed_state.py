@@ -30,7 +30,7 @@ from .routes import (
     Routes,
     TakesAdviceSettings,
 )
-from .step_rows import SharedRows
+from .shared_rows import SharedRows
 
 log = logging.getLogger(__name__)
 #: Under which name what is open is stored, beside the decisions.

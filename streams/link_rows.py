@@ -38,7 +38,7 @@ def link_rows(messages: Sequence[CollectiveTimings | StepTimings]) -> LinkRows:
     samples = [link for message in messages if isinstance(message, CollectiveTimings) for link in message.links]
     columns = [message.links for message in messages if isinstance(message, StepTimings) and message.links]
     if not columns:
-        return _possible(_of_samples(samples))
+        return _possible(_of_samples(samples)) if samples else _NO_LINKS
     links = _of_columns(columns)
     return _possible(_joined(_of_samples(samples), links) if samples else links)
 
@@ -78,6 +78,9 @@ def _of_samples(links: Sequence[LinkSample]) -> LinkRows:
         ints([end_of_link(peer.remote) for _, peer in peers]),
         measured([peer.rtt_s for _, peer in peers]),
     )
+
+
+_NO_LINKS = _of_samples([])
 
 
 def _of_columns(parts: Sequence[LinkColumns]) -> LinkRows:

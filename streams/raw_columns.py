@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.columns import SIZES
 from paceline.events import Column
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 _UNKNOWN = np.array([np.nan], dtype="<f4").tobytes()
+_TYPES = {kind: np.dtype("<" + kind) for kind in SIZES}
 
 
 def array(column: Column) -> NDArray[Any]:
     """The numbers of ``column`` in their own type."""
-    return np.frombuffer(column.data, dtype="<" + column.type)
+    return np.frombuffer(column.data, dtype=_TYPES[column.type])
 
 
 def joined(columns: Sequence[Column]) -> NDArray[Any]:
@@ -28,9 +30,11 @@ def joined(columns: Sequence[Column]) -> NDArray[Any]:
     >>> joined([Column("u1", b"ab"), Column("u2", b"c\\x00")]).tolist()
     [97, 98, 99]
     """
+    if len(columns) == 1:
+        return array(columns[0])
     kinds = {column.type for column in columns}
     if len(kinds) == 1:
-        return np.frombuffer(b"".join([column.data for column in columns]), dtype="<" + kinds.pop())
+        return np.frombuffer(b"".join([column.data for column in columns]), dtype=_TYPES[kinds.pop()])
     return np.concatenate([array(column) for column in columns]) if columns else np.empty(0)
 
 

@@ -16,7 +16,7 @@ from .cluster_events import ADVICE
 from .cluster_ratings import ClusterRatings
 from .jobs.job_diagnosis import JobDiagnosis
 from .nodes.node_diagnosis import NodeDiagnosis
-from .step_rows import SharedRows
+from .shared_rows import SharedRows
 from .windows.job_windows import JobWindows
 from .windows.node_windows import DeviceWindows, HostWindows
 

@@ -21,6 +21,16 @@ def starts(*keys: Ints) -> Ints:
     return np.flatnonzero(new)
 
 
+def distinct(numbers: Ints) -> list[int]:
+    """The different ones of ``numbers``, ascending; fast where equal ones mostly follow each other.
+
+    >>> distinct(np.array([3, 3, 5, 5, 3, 1]))
+    [1, 3, 5]
+    """
+    changed = numbers[1:][numbers[1:] != numbers[:-1]]
+    return sorted({*numbers[:1].tolist(), *changed.tolist()})
+
+
 def lengths(first: Ints, size: int) -> Ints:
     """How long each run is, of columns of ``size`` entries whose runs begin at ``first``."""
     return np.diff(first, append=size)

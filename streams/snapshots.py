@@ -23,6 +23,7 @@ class _Array(msgspec.Struct, array_like=True):
 
 
 _DTYPES = {"f8": np.float64, "f4": np.float32, "i8": np.int64, "b1": np.bool_}
+_KINDS = {np.dtype(kind): name for name, kind in _DTYPES.items()}
 #: A snapshot unpacks to no more than this; larger ones are damaged or hostile.
 MOST_BYTES = 512 * 1024 * 1024
 _LEVEL = 1
@@ -30,14 +31,17 @@ _LEVEL = 1
 
 def _encode(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        kind = value.dtype.str[1:]
-        if kind not in _DTYPES:
+        kind = _KINDS.get(value.dtype)
+        if kind is None:
             raise TypeError(f"an array of {value.dtype} is no state")
-        body = msgspec.msgpack.encode(_Array(list(value.shape), kind, np.ascontiguousarray(value).tobytes()))
-        return msgspec.msgpack.Ext(_ARRAY, body)
+        return msgspec.msgpack.Ext(_ARRAY, _bodies.encode(_Array(list(value.shape), kind, value.tobytes())))
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} is no state")
+
+
+_bodies = msgspec.msgpack.Encoder()
+_states = msgspec.msgpack.Encoder(enc_hook=_encode)
 
 
 def _decode(code: int, data: memoryview) -> Any:
@@ -51,7 +55,7 @@ def _decode(code: int, data: memoryview) -> Any:
 
 def pack(layout: int, state: dict[str, Any]) -> bytes:
     """``state``, laid out by version ``layout`` of its decision, as compressed bytes."""
-    return zstandard.compress(msgspec.msgpack.encode({"layout": layout, **state}, enc_hook=_encode), _LEVEL)
+    return zstandard.compress(_states.encode({"layout": layout, **state}), _LEVEL)
 
 
 def unpack(layout: int, data: bytes) -> dict[str, Any]:

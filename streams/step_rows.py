@@ -1,8 +1,6 @@
 """The rows of a few messages of phases as arrays, a row a rank and step, made once for all that read them.
 
-Rule of this file: pure. Joining columns takes time that grows with their length, and several decisions want the same:
-who tells them of a message owns a ``SharedRows`` and lets them share it. OpTimings, which had a row an op, are widened
-here; nothing behind this file knows of them.
+Rule of this file: pure. OpTimings, which had a row an op, are widened here; nothing behind this file knows of them.
 """
 
 from collections.abc import Sequence
@@ -15,7 +13,7 @@ from paceline.columns import rows
 from paceline.events import LATEST_S, MOST_LEFT_OUT, OP_INDEX, OPS, OVERLAYS, STEP, OpTimings, StepTimings
 
 from .limits import ABSURD_S
-from .raw_columns import Floats, Ints, array, floats, unknown, whole
+from .raw_columns import Floats, Ints, array, floats, joined, unknown, whole
 from .runs import lengths, starts
 
 PhaseTimings = OpTimings | StepTimings
@@ -36,6 +34,10 @@ class MicrobatchRows(NamedTuple):
     microbatch: Ints
     forward_s: Floats
     backward_s: Floats
+
+
+_NONE, _NO_SECONDS = np.empty(0, dtype=np.int64), np.empty(0)
+_NO_MICROBATCHES = MicrobatchRows(_NONE, _NONE, _NONE, _NO_SECONDS, _NO_SECONDS)
 
 
 class StepRows(NamedTuple):
@@ -76,28 +78,39 @@ def _of_steps(messages: Sequence[StepTimings]) -> StepRows:
     sizes = [rows(message.rank) for message in messages]
     total = sum(sizes)
     seconds = np.full((len(OPS), total), np.nan)
-    words = {word for message in messages for word in message.phases}
-    for word in words & OP_INDEX.keys() - {STEP}:
-        columns = [message.phases.get(word) or unknown(size) for message, size in zip(messages, sizes, strict=True)]
-        seconds[OP_INDEX[word]] = floats(columns)
-    seconds[TOTAL] = floats([message.step_s for message in messages])
-    strange = sum(
-        size * len(message.phases.keys() - OP_INDEX.keys()) for message, size in zip(messages, sizes, strict=True)
-    )
+    told = {word for message in messages for word in message.phases}
+    if words := list(told & OP_INDEX.keys() - {STEP}):
+        each = list(zip(messages, sizes, strict=True))
+        columns = [one.phases.get(word) or unknown(size) for word in words for one, size in each]
+        seconds[[OP_INDEX[word] for word in words]] = joined(columns).reshape(len(words), total)
+    seconds[TOTAL] = joined([message.step_s for message in messages])
+    strange = 0
+    if told - OP_INDEX.keys():
+        strange = sum(
+            size * len(message.phases.keys() - OP_INDEX.keys()) for message, size in zip(messages, sizes, strict=True)
+        )
+    if not told.isdisjoint(OVERLAYS):
+        _within_step(seconds)
+    start_s = floats([message.start_s for message in messages])
+    start_s += messages[0].t0_s if len(messages) == 1 else np.repeat([message.t0_s for message in messages], sizes)
+    possible = (start_s >= 0.0) & (start_s <= LATEST_S)
+    if np.count_nonzero(possible) < total:
+        start_s[~possible] = np.nan
+    rank, step = whole([message.rank for message in messages]), whole([message.step for message in messages])
+    return StepRows(rank, step, start_s, seconds, _microbatches(messages), left_out_of(messages), strange)
+
+
+def _microbatches(messages: Sequence[StepTimings]) -> MicrobatchRows:
     parts = [message.microbatches for message in messages if message.microbatches is not None]
-    microbatches = MicrobatchRows(
+    if not parts:
+        return _NO_MICROBATCHES
+    return MicrobatchRows(
         whole([part.rank for part in parts]),
         whole([part.step for part in parts]),
         whole([part.microbatch for part in parts]),
         floats([part.forward_s for part in parts]),
         floats([part.backward_s for part in parts]),
     )
-    start_s = floats([message.start_s for message in messages])
-    start_s += np.repeat([message.t0_s for message in messages], sizes)
-    start_s[~((start_s >= 0.0) & (start_s <= LATEST_S))] = np.nan
-    _within_step(seconds)
-    rank, step = whole([message.rank for message in messages]), whole([message.step for message in messages])
-    return StepRows(rank, step, start_s, seconds, microbatches, left_out_of(messages), strange)
 
 
 def _within_step(seconds: Floats) -> None:
@@ -203,26 +216,3 @@ def _together(left: StepRows, right: StepRows) -> StepRows:
         left.unknown + right.unknown,
         left.impossible + right.impossible,
     )
-
-
-class SharedRows:
-    """The rows of the messages that were read last, shared by the decisions that are told of the same messages.
-
-    ``backlog``: more messages are at hand, so that many may be judged together.
-    """
-
-    def __init__(self) -> None:
-        self.backlog = False
-        self.messages: tuple[PhaseTimings, ...] = ()
-        self.rows: StepRows | None = None
-
-    def of(self, messages: Sequence[PhaseTimings]) -> StepRows:
-        """The rows of ``messages``; asked again for the same messages it answers the same arrays."""
-        same = len(self.messages) == len(messages) and all(a is b for a, b in zip(self.messages, messages, strict=True))
-        if self.rows is None or not same:
-            self.messages, self.rows = tuple(messages), step_rows(messages)
-        return self.rows
-
-    def clear(self) -> None:
-        """Let go of the messages and their rows."""
-        self.messages, self.rows = (), None

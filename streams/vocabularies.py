@@ -28,11 +28,14 @@ class Words:
         first = vocabularies[0]
         if all(words is first or words == first for words in vocabularies):
             there = (indices >= 0) & (indices < len(first))
+            numbers = self.numbers
+            if [numbers.setdefault(word, len(numbers)) for word in first] == list(range(len(first))):
+                return np.where(there, indices, -1)
             return np.asarray(self.number(first)[np.where(there, indices, len(first))])
-        numbers = np.concatenate([self.number(words) for words in vocabularies])
+        joined = np.concatenate([self.number(words) for words in vocabularies])
         sizes = np.array([len(words) for words in vocabularies], dtype=np.int64)
         base, size = (np.repeat(column, rows) for column in (np.cumsum(sizes + 1) - sizes - 1, sizes))
-        return np.asarray(numbers[base + np.where((indices >= 0) & (indices < size), indices, size)])
+        return np.asarray(joined[base + np.where((indices >= 0) & (indices < size), indices, size)])
 
 
 class Groups(Words):

@@ -12,8 +12,10 @@ import numpy as np
 
 from paceline.bus_turns import turns_of
 
+from ..quantile import quantile
 from ..raw_columns import Ints
 from ..robust import Array
+from ..runs import distinct
 
 #: Transfers smaller than this measure latency, not bandwidth.
 _LEAST_BYTES = 4096
@@ -54,11 +56,11 @@ class BusSpeeds:
         for at, word in enumerate(words):
             turns = turns_of(word)
             mine = fit & (operation == at)
-            if turns is None or not mine.any():
+            if turns is None or not np.count_nonzero(mine):
                 continue
-            speed = moved[mine] / took_s[mine] * turns(size[mine])
-            for one in np.unique(power[mine]).tolist():
-                fast = float(np.quantile(speed[power[mine] == one], _FAST))
+            speed, of = moved[mine] / took_s[mine] * turns(size[mine]), power[mine]
+            for one in distinct(of):
+                fast = quantile(speed[of == one], _FAST)
                 self._seen.setdefault((word, one), []).append(fast)
 
     def better(self, others: "BusSpeeds") -> "BusSpeeds":
@@ -71,7 +73,7 @@ class BusSpeeds:
     def fastest(self, most: int) -> tuple[BusSpeed, ...]:
         """The speeds of the ``most`` largest sizes."""
         largest = sorted(self._seen.items(), key=lambda item: -item[0][1])[:most]
-        return tuple(BusSpeed(word, power, float(np.quantile(seen, _FAST))) for (word, power), seen in largest)
+        return tuple(BusSpeed(word, power, quantile(np.array(seen), _FAST)) for (word, power), seen in largest)
 
     def snapshot(self) -> list[Any]:
         """The state as plain data."""

@@ -19,8 +19,9 @@ from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
 from ..gather import Gather
 from ..raw_columns import Ints, whole
+from ..shared_rows import SharedRows
 from ..speakers import SpeakersHeard
-from ..step_rows import SharedRows, left_out_of
+from ..step_rows import left_out_of
 from . import deaths, hang, slow_links, straggler_evidence, traffic
 from .accused import Accused, AccusedRank, AccusedUnit, with_sorts
 from .arrivals import ArrivalRows, Arrivals
@@ -131,7 +132,10 @@ class Collectives:
         return self._advance(ready) if (ready := self.gather.drain()) else []
 
     def _advance(self, messages: list[CollectiveMessage]) -> list[Finding]:
-        batch, newest = self._known(collective_batch(messages, self.coverage), messages), messages[-1]
+        batch, newest = (
+            self._known(collective_batch(messages, self.coverage, self.rows.sums_of), messages),
+            messages[-1],
+        )
         self.short.update_collectives(batch)
         findings = [
             self._finding(episode, slow_links.said(episode, self._rank(episode.subject)), newest)
@@ -151,8 +155,10 @@ class Collectives:
         """``batch`` with what those before it told of the job's steps. Whole collectives are of steps that all tell."""
         self.last_step = max(batch.last_step, self.last_step)
         told = [one for one in messages if isinstance(one, StepTimings)]
+        if not self.left_out.size and all(one.left_out is None for one in told):
+            return batch._replace(last_step=self.last_step)
         left = left_out_of(told)
-        if left.any() or self.left_out.size:
+        if self.left_out.size or np.count_nonzero(left):
             rank = whole([one.rank for one in told])
             sound = (rank >= 0) & (rank < RANK_LIMIT)
             more = int(rank[sound].max(initial=-1)) + 1 - self.left_out.size

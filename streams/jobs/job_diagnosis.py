@@ -26,9 +26,10 @@ from ..episodes.crowd import Crowds
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
 from ..gather import Gather
+from ..shared_rows import SharedRows
 from ..snapshots import described, pack, unpack
 from ..speakers import RankSpeakers, SpeakersHeard
-from ..step_rows import PhaseTimings, SharedRows
+from ..step_rows import PhaseTimings
 from . import (
     apart,
     configuration,

@@ -7,6 +7,7 @@ Ranks whose probes keep to a budget tell one step in so many, not all of them th
 left out on purpose is not handed on: its sums would be of other ranks than those of the steps around it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,12 +20,15 @@ from ..coverage import CoverageTracker
 from ..limits import ABSURD_S
 from ..raw_columns import Floats, Ints
 from ..robust import Array, known_or_zero
+from ..runs import distinct
 from ..step_rows import TOTAL, MicrobatchRows, StepRows
 from .microbatches import OpenMicrobatches, Pairs
 
 _IMPOSSIBLE = "rows with an impossible step or duration"
 #: A rank this few steps behind is on its way, however long the steps.
 FEW_STEPS = 20
+#: New steps times ranks that are tabulated in one pass: more share no cost worth their memory.
+_MOST_CELLS = 4096
 
 
 @dataclass(frozen=True)
@@ -78,12 +82,12 @@ class Steps:
         self.coverage.note(_IMPOSSIBLE, rows.impossible)
         rank, step, start, seconds, left = rows.rank, rows.step, rows.start_s, rows.seconds, rows.left_out
         sound, seconds = self._sound(rank, step, seconds)
-        if not sound.all():
+        if np.count_nonzero(sound) < sound.size:
             rank, step, start, seconds = rank[sound], step[sound], start[sound], seconds[:, sound]
             left = left[sound]
         if rank.size:
             self._widen(int(rank.max()) + 1)
-            self._fill(rank, step, seconds)
+            self._tabulate(rank, step, start, seconds)
             self._close(rank, step, start, seconds[TOTAL])
             self._leave_out(rank, step, left)
         self._pair(rows)
@@ -96,10 +100,11 @@ class Steps:
         odd_step = step < 0
         told = ~np.isnan(seconds)
         impossible = told & ~((seconds >= 0) & (seconds <= ABSURD_S))
-        if impossible.any():
+        any_impossible = np.count_nonzero(impossible) > 0
+        if any_impossible:
             seconds = np.where(impossible, np.nan, seconds)
         sound = ~(odd_rank | odd_step | late)
-        if not sound.all() or impossible.any():
+        if any_impossible or np.count_nonzero(sound) < sound.size:
             impossible |= told & odd_step
             self.coverage.note("rows with an impossible rank", int(told[:, odd_rank].sum()))
             self.coverage.note(_IMPOSSIBLE, int(impossible.sum()))
@@ -122,23 +127,35 @@ class Steps:
             self.tables[step] = np.pad(table, ((0, 0), (0, more)))
             self.ends[step] = np.pad(self.ends[step], (0, more), constant_values=np.nan)
 
-    def _fill(self, rank: Ints, step: Ints, seconds: Array) -> None:
-        filled = known_or_zero(seconds)
+    def _tabulate(self, rank: Ints, step: Ints, start: Array, seconds: Array) -> None:
+        """Add up the seconds in the tables of their steps, and take down when each rank closed one."""
+        numbers, filled = distinct(step), known_or_zero(seconds)
+        whole, ends = ~np.isnan(seconds[TOTAL]), start + seconds[TOTAL]
         ops = np.arange(len(OPS))[:, None] * self.ranks
-        for number in np.unique(step).tolist():
+        if len(numbers) * self.ranks <= _MOST_CELLS and self.tables.keys().isdisjoint(numbers):
+            at = np.searchsorted(np.array(numbers), step)
+            shape = (len(numbers), len(OPS), self.ranks)
+            cells = ops + (at * (shape[1] * shape[2]) + rank)
+            # Sums in the rows' order, as below.
+            sums = np.bincount(cells.reshape(-1), filled.reshape(-1), shape[0] * shape[1] * shape[2])
+            closed = np.full((len(numbers), self.ranks), np.nan)
+            closed[at[whole], rank[whole]] = ends[whole]
+            # Copies: one step that lasts would hold the room of all.
+            self.tables.update(zip(numbers, map(np.copy, sums.reshape(shape)), strict=True))
+            self.ends.update(zip(numbers, map(np.copy, closed), strict=True))
+            return
+        for number, mine in _by_step(step, numbers):
             table = self.tables.get(number)
             if table is None:
                 table = self.tables[number] = np.zeros((len(OPS), self.ranks))
                 self.ends[number] = np.full(self.ranks, np.nan)
-            mine = step == number
-            np.add.at(table.reshape(-1), (ops + rank[mine]).reshape(-1), filled[:, mine].reshape(-1))
+            ranks, closing = rank[mine], whole[mine]
+            np.add.at(table.reshape(-1), (ops + ranks).reshape(-1), filled[:, mine].reshape(-1))
+            self.ends[number][ranks[closing]] = ends[mine][closing]
 
     def _close(self, rank: Ints, step: Ints, start: Array, seconds: Array) -> None:
         whole = ~np.isnan(seconds)
         np.maximum.at(self.closed, rank[whole], step[whole])
-        for number in np.unique(step[whole]).tolist():
-            mine = whole & (step == number)
-            self.ends[number][rank[mine]] = start[mine] + seconds[mine]
         np.fmin.at(self.first_s, rank, start)
         np.fmax.at(self.last_s, rank, start)
 
@@ -146,7 +163,7 @@ class Steps:
         """Take down what ranks leave out after these steps; what a rank says last of it holds."""
         newest = step == self.closed[rank]
         self.passed[rank[newest]] = step[newest] + left[newest]
-        for number in np.unique(step[left > 0]).tolist():
+        for number in distinct(step[left > 0]):
             mine = step == number
             self.gaps.setdefault(number, np.zeros(self.ranks, dtype=np.int64))[rank[mine]] = left[mine]
 
@@ -164,14 +181,15 @@ class Steps:
     def _complete(self) -> list[Step]:
         """Hand on every step that no speaking rank still owes rows for."""
         speaking = self.closed > self.done
-        if not speaking.any():
+        if not np.count_nonzero(speaking):
             return []
         frontier = self._frontier(speaking)
         out = []
         for step in sorted(number for number in self.tables if number <= frontier):
             table = self.tables.pop(step)
             heard = table[TOTAL] > 0.0
-            table[:, ~heard] = np.nan  # a rank that never closed this step was not heard in it
+            if np.count_nonzero(heard) < heard.size:
+                table[:, ~heard] = np.nan  # a rank that never closed this step was not heard in it
             ends, pairs = self.ends.pop(step), self.pairs.pop(step)
             if self._count(step, heard):
                 out.append(Step(step, table, ends, pairs, self.skipped, self.left_out))
@@ -182,23 +200,30 @@ class Steps:
     def _count(self, step: int, heard: NDArray[np.bool_]) -> bool:
         """Take down that ``step`` is done; whether no rank left it out on purpose."""
         between = step - self.done - 1 if self.done >= 0 else 0
-        on_purpose = min(max(int(self.until.max()) - self.done, 0), between)
-        whole = bool((heard | (self.until < step)).all())
+        on_purpose = min(max(int(self.until.max()) - self.done, 0), between) if between else 0
+        by_all = np.count_nonzero(heard) == heard.size
+        whole = by_all or bool((heard | (self.until < step)).all())
         self.skipped += between - on_purpose
         self.left_out += on_purpose + (not whole)
         gaps = self.gaps.pop(step, None)
-        self.until[heard] = step + (0 if gaps is None else gaps[heard])
+        if by_all and gaps is None:
+            self.until.fill(step)
+        else:
+            self.until[heard] = step + (0 if gaps is None else gaps[heard])
         self.done = step
         return whole
 
     def _frontier(self, speaking: NDArray[np.bool_]) -> int:
         """The last step that is complete, or may be waited for no longer."""
         heard = ~np.isnan(self.first_s)
-        lead = self._lead(self.passed[heard])
-        if int(heard.sum()) < self.coverage.expected and not self.waited_for:
+        passed = np.sort(self.passed[heard])
+        lead = self._lead(passed)
+        if passed.size < self.coverage.expected and not self.waited_for:
             if self._patience_left(speaking):
                 return self.done
             self.waited_for = True
+        if passed[0] == lead:
+            return lead  # nobody is behind
         # Steps that no rank tells, because its probe was off or messages were lost, put nobody behind.
         told = np.sort(np.fromiter(self.tables, dtype=np.int64))
         behind = np.searchsorted(told, lead, side="right") - np.searchsorted(told, self.passed, side="right")
@@ -210,13 +235,13 @@ class Steps:
         return int(self.passed[present].min())
 
     def _lead(self, passed: Ints) -> int:
-        """How far the job is: the upper median of the ranks, so that one rank's absurd step leads nobody astray.
+        """How far the job is: the upper median of the ranks, ascending, so that one rank's absurd step misleads none.
 
         Where most ranks fell silent that would wait for ever, so beyond the bound it is the rank furthest ahead.
         """
         if len(self.tables) > self.config.pending_steps:
-            return int(passed.max())
-        return int(np.sort(passed)[passed.size // 2])
+            return int(passed[-1])
+        return int(passed[passed.size // 2])
 
     def _pace(self, lead: int) -> float:
         """Mean seconds from one open step to the next that was told, on the clock of a rank that leads.
@@ -260,3 +285,11 @@ class Steps:
         self.passed, self.until, self.gaps = data["passed"], data["until"], dict(data["gaps"])
         self.skipped, self.left_out = data["skipped"], data["left_out"]
         self.closed, self.first_s, self.last_s = data["closed"], data["first_s"], data["last_s"]
+
+
+def _by_step(step: Ints, numbers: list[int]) -> Iterator[tuple[int, slice | Ints]]:
+    """Each of ``numbers``, which are those of ``step``, with the rows of it in their order."""
+    order = None if not np.count_nonzero(step[1:] < step[:-1]) else np.argsort(step, kind="stable")
+    first = np.searchsorted(step if order is None else step[order], numbers).tolist()
+    for number, begin, end in zip(numbers, first, [*first[1:], step.size], strict=True):
+        yield number, slice(begin, end) if order is None else order[begin:end]

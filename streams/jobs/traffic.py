@@ -13,16 +13,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.events import Cause
 
 from ..collective_batch import CollectiveBatch
-from ..collective_rows import Spans
+from ..collective_rows import Spans, Sums
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured
 from ..raw_columns import Ints
 from ..robust import Array
-from ..runs import starts
+from ..runs import distinct, starts
 from .bus_speeds import BusSpeed, BusSpeeds, powers
 from .job_episodes import JobEpisodes, JudgedWindow, Sight
 
@@ -128,14 +129,15 @@ class Traffic:
         if spans.ranks.size:
             self._span(spans)
         self._meet(batch)
-        steps = np.concatenate([batch.calls.step, batch.sums.step])
-        steps = steps[steps >= 0]
+        calls, steps = batch.calls.step, batch.sums.step
+        if calls.size:
+            steps = np.concatenate([calls[calls >= 0], steps])
         if steps.size:
             first = int(steps.min()) if self.steps[0] < 0 else self.steps[0]
             self.steps = [first, max(self.steps[1], int(steps.max()))]
         links = batch.links
         told = links.rated_bytes_per_s > 0
-        if told.any():
+        if np.count_nonzero(told):
             self.rated = _widened(self.rated, int(links.rank[told].max()) + 1)
             self.rated[links.rank[told]] = links.rated_bytes_per_s[told]
         if batch.calls.rank.size:
@@ -154,9 +156,12 @@ class Traffic:
     def _meet(self, batch: CollectiveBatch) -> None:
         """Take down who is in which group."""
         reached = batch.reached
-        order = np.argsort(reached.group, kind="stable")
-        if not order.size:
+        if not reached.group.size:
             return
+        if np.count_nonzero(reached.group == reached.group[0]) == reached.group.size:
+            self.members.setdefault(batch.groups[int(reached.group[0])], set()).update(reached.rank.tolist())
+            return
+        order = np.argsort(reached.group, kind="stable")
         first = starts(reached.group[order])
         ranks = reached.rank[order].tolist()
         for begin, end in zip(first.tolist(), [*first[1:].tolist(), order.size], strict=True):
@@ -194,27 +199,25 @@ class Traffic:
     def _merge_sums(self, batch: CollectiveBatch) -> _Whole:
         """Add what nodes tell of the collectives of a step; those that all members have told."""
         sums = batch.sums
-        between_two = np.array([word in _POINT_TO_POINT for word in batch.operations])[sums.operation]
-        order = np.flatnonzero(~between_two)  # each end tells its own: no two of them are one
-        told = _Whole(
-            sums.group[order],
-            sums.operation[order],
-            sums.calls[order],
-            sums.bytes[order],
-            sums.wait_s[order],
-            sums.duration_s[order],
-        )
+        between_two = _between_two(batch, sums.operation)
+        if between_two is not None:  # each end tells its own: no two of them are one
+            sums = Sums(*(column[~between_two] for column in sums))  # type: ignore[arg-type]
+        told = _Whole(sums.group, sums.operation, sums.calls, sums.bytes, sums.wait_s, sums.duration_s)
+        here = sums.members >= np.array(batch.group_sizes)[told.group]
+        if not self.open and np.count_nonzero(here) == here.size:  # all members are on one node: the common case
+            return told
         power = powers(told.bytes / told.calls)
         groups = [batch.groups[at] for at in told.group.tolist()]
         words = [batch.operations[at] for at in told.operation.tolist()]
-        keys = zip(groups, sums.step[order].tolist(), words, power.tolist(), strict=True)
-        return _joined(batch, told, sums.members[order], keys, self.open)
+        keys = zip(groups, sums.step.tolist(), words, power.tolist(), strict=True)
+        return _joined(batch, told, sums.members, keys, self.open)
 
     def _count(self, batch: CollectiveBatch, whole: _Whole) -> None:
         """Add up whole collectives."""
-        between_two = np.array([word in _POINT_TO_POINT for word in batch.operations])[whole.operation]
-        waited = np.bincount(whole.group, np.where(between_two, 0.0, whole.wait_s), len(batch.groups))
-        for at in np.flatnonzero(np.bincount(whole.group)).tolist():
+        between_two = _between_two(batch, whole.operation)
+        waits_s = whole.wait_s if between_two is None else np.where(between_two, 0.0, whole.wait_s)
+        waited = np.bincount(whole.group, waits_s, len(batch.groups))
+        for at in distinct(whole.group):
             waited_s = float(waited[at]) * batch.each
             self.waited[batch.groups[at]] = self.waited.get(batch.groups[at], 0.0) + waited_s
         self._speed(batch, whole, self.speeds)
@@ -286,6 +289,12 @@ class Traffic:
         self.speeds_by_nccl.load(data["speeds_by_nccl"])
 
 
+def _between_two(batch: CollectiveBatch, operation: Ints) -> NDArray[np.bool_] | None:
+    """Which rows, of this ``operation`` each, are sends and receives; None where there is no such word."""
+    words = [word in _POINT_TO_POINT for word in batch.operations]
+    return np.array(words)[operation] if any(words) else None
+
+
 def _joined(
     batch: CollectiveBatch,
     told: _Whole,
@@ -317,8 +326,9 @@ def _forget(open_: dict[tuple[Any, ...], _Open]) -> None:
 
 
 def _widened(values: Array, ranks: int) -> Array:
-    """``values`` with room for so many ``ranks``."""
-    return np.pad(values, (0, max(ranks - values.size, 0)), constant_values=np.nan)
+    """A copy of ``values`` with room for so many ``ranks``."""
+    more = ranks - values.size
+    return np.pad(values, (0, more), constant_values=np.nan) if more > 0 else values.copy()
 
 
 def said(episode: TrafficEpisode, config: TrafficConfig) -> Said:

@@ -10,6 +10,7 @@ import numpy as np
 
 from paceline.events import JobWindow, RankWindow
 
+from ..quantile import quantile
 from ..robust import nanmedian
 from .collective_tables import CollectiveTables, Line, merged, told
 from .open_steps import COLUMNS, Floats, OpenSteps, Whole
@@ -43,14 +44,17 @@ class Part:
 
 def part(open_steps: OpenSteps, steps: int, collectives: CollectiveTables) -> Part:
     """The first ``steps`` open steps of ``open_steps``, and what is known of the collectives before their last."""
-    step_s, last_step = open_steps.step_s[:steps], open_steps.last_of(steps)
+    step_s, phase_s, last_step = open_steps.step_s[:steps], open_steps.phase_s[:steps], open_steps.last_of(steps)
     present = ~np.isnan(step_s)
+    told_s = step_s
+    if np.count_nonzero(present) < present.size:
+        told_s, phase_s = np.where(present, step_s, 0.0), phase_s * present[:, :, None]
     return Part(
         first_step=int(open_steps.numbers[0]),
         last_step=last_step,
-        count=present.sum(axis=0).astype(np.int64),
-        step_sum_s=np.where(present, step_s, 0.0).sum(axis=0),
-        phase_sum_s=(open_steps.phase_s[:steps] * present[:, :, None]).sum(axis=0),
+        count=np.add.reduce(present, axis=0, dtype=np.int64),
+        step_sum_s=np.add.reduce(told_s, axis=0),
+        phase_sum_s=np.add.reduce(phase_s, axis=0),
         medians_s=[median(step_s, axis=0)],
         per_step_s=median(step_s, axis=1),
         collectives=collectives.take(last_step - 1),
@@ -82,7 +86,10 @@ def merge(left: Part, right: Part) -> Part:
 
 def median(values: Floats, axis: int) -> Floats:
     """The median along ``axis`` of those measured; NaN where none was."""
-    some = ~np.isnan(values).all(axis=axis)
+    unknown = np.isnan(values)
+    if values.size and not np.count_nonzero(unknown):
+        return _middle(values, axis)
+    some = ~unknown.all(axis=axis)
     if values.size and some.all():
         return np.asarray(nanmedian(values, axis), dtype=np.float64)
     medians = np.full(values.shape[1 - axis], np.nan)
@@ -90,6 +97,13 @@ def median(values: Floats, axis: int) -> Floats:
     if kept.size:
         medians[some] = nanmedian(kept, axis)
     return medians
+
+
+def _middle(values: Floats, axis: int = 0) -> Floats:
+    """The median along ``axis`` of what is all known."""
+    ordered, count = np.sort(values, axis=axis), values.shape[axis]
+    low, high = ((ordered[:, at] if axis else ordered[at]) for at in ((count - 1) // 2, count // 2))
+    return np.asarray((low + high) / 2)
 
 
 def windows(sums: Part, open_steps: OpenSteps, common: dict[str, Any]) -> list[RankWindow | JobWindow]:
@@ -102,12 +116,13 @@ def windows(sums: Part, open_steps: OpenSteps, common: dict[str, Any]) -> list[R
     step_s = sums.step_sum_s[speaking] / count
     own_s = step_s - mean_s[:, _WAIT]
     seen = open_steps.first_told[speaking] <= sums.last_step
-    ranks = np.array(open_steps.ranks, dtype=np.int64)[speaking]
-    worst_first = np.lexsort((ranks, -own_s))
-    job = _job_window(sums, common, ranks, mean_s, step_s, own_s, seen, int(ranks[worst_first[0]]))
-    most = int(MOST_RANK_WINDOWS * common["length_s"])
-    chosen = worst_first[:most]
-    chosen = chosen[np.argsort(ranks[chosen])]
+    ranks = open_steps.rank_of[speaking]
+    worst = int(ranks[own_s == own_s.max()].min())
+    job = _job_window(sums, common, ranks, mean_s, step_s, own_s, seen, worst)
+    chosen = np.argsort(ranks)
+    if ranks.size > (most := int(MOST_RANK_WINDOWS * common["length_s"])):
+        chosen = np.lexsort((ranks, -own_s))[:most]
+        chosen = chosen[np.argsort(ranks[chosen])]
     return [*_rank_windows(sums, open_steps, common, speaking[chosen], mean_s[chosen]), job]
 
 
@@ -123,23 +138,32 @@ def _job_window(
 ) -> JobWindow:
     per_step = sums.per_step_s[~np.isnan(sums.per_step_s)]
     waits = (mean_s[:, _WAIT] / np.maximum(step_s, 1e-12))[seen[:, _WAIT]]
-    medians = nanmedian(np.where(seen, mean_s, np.nan), axis=0).tolist()
-    phases = {name: _micro(medians[index]) for index, name in enumerate(COLUMNS) if seen[:, index].any()}
     return JobWindow(
         **common,
         ranks=len(ranks),
         steps=int(per_step.size) + sums.left_out,
         first_step=sums.first_step,
         last_step=sums.last_step,
-        step_median_s=_micro(float(nanmedian(per_step))),
-        step_p95_s=_micro(float(np.quantile(per_step, 0.95))),
-        own_median_s=_micro(float(nanmedian(own_s))),
+        step_median_s=_micro(float(_middle(per_step))),
+        step_p95_s=_micro(quantile(per_step, 0.95)),
+        own_median_s=_micro(float(_middle(own_s))),
         own_worst_s=_micro(float(own_s.max())),
         worst_rank=worst,
-        wait_ratio=_micro(float(nanmedian(waits))) if waits.size else None,
-        phase_median_s=phases,
+        wait_ratio=_micro(float(_middle(waits))) if waits.size else None,
+        phase_median_s=_phase_medians(mean_s, seen),
         collectives=told(sums.collectives),
     )
+
+
+def _phase_medians(mean_s: Floats, seen: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, float]:
+    """The median over the ranks that have told of a phase."""
+    by = np.add.reduce(seen, axis=0, dtype=np.int64)
+    columns = np.flatnonzero(by)
+    by = by[columns]
+    ordered = np.sort(np.where(seen, mean_s, np.inf)[:, columns], axis=0)
+    at = np.arange(columns.size)
+    medians = ((ordered[(by - 1) // 2, at] + ordered[by // 2, at]) / 2).tolist()
+    return {COLUMNS[column]: _micro(one) for column, one in zip(columns.tolist(), medians, strict=True)}
 
 
 def _rank_windows(
@@ -151,10 +175,11 @@ def _rank_windows(
         one if one.size == width else np.pad(one, (0, width - one.size), constant_values=np.nan)
         for one in sums.medians_s
     ]
-    medians = median(np.stack(padded)[:, slots], axis=0).round(6).tolist()
-    seen = (open_steps.first_told[slots] <= sums.last_step).tolist()
+    medians_s = padded[0][slots] if len(padded) == 1 else median(np.stack(padded)[:, slots], axis=0)
+    medians = medians_s.round(6).tolist()
+    seen = open_steps.first_told[slots] <= sums.last_step
     counts = sums.count[slots].tolist()
-    means = mean_s.round(6).tolist()
+    means = _phase_means(mean_s.round(6), seen)
     return [
         RankWindow(
             **common,
@@ -164,9 +189,21 @@ def _rank_windows(
             first_step=sums.first_step,
             last_step=sums.last_step,
             step_median_s=medians[row],
-            phase_mean_s={name: means[row][at] for at, name in enumerate(COLUMNS) if seen[row][at]},
+            phase_mean_s=means[row],
         )
         for row, slot in enumerate(slots.tolist())
+    ]
+
+
+def _phase_means(mean_s: Floats, seen: np.ndarray[Any, np.dtype[np.bool_]]) -> list[dict[str, float]]:
+    """Of each rank the phases that it has told of."""
+    if np.count_nonzero(seen == seen[0]) == seen.size:
+        columns = np.flatnonzero(seen[0])
+        names = [COLUMNS[column] for column in columns.tolist()]
+        return [dict(zip(names, row, strict=True)) for row in mean_s[:, columns].tolist()]
+    return [
+        {name: one for name, one, told_of in zip(COLUMNS, row, told_in, strict=True) if told_of}
+        for row, told_in in zip(mean_s.tolist(), seen.tolist(), strict=True)
     ]
 
 

@@ -8,10 +8,9 @@ the step after it, so that once every rank has told a step, all collectives of t
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from paceline.events import CollectiveLine, StepTimings
+from paceline.events import CollectiveLine
 
-from ..collective_batch import collective_sums
-from ..coverage import CoverageTracker
+from ..collective_batch import Summed
 
 #: Collectives (steps x groups x operations x sizes) that are held at most; the oldest go first.
 MOST_HELD = 200_000
@@ -41,9 +40,9 @@ class CollectiveTables:
         #: The latest step whose collectives were told.
         self.told = -1
 
-    def update(self, messages: Sequence[StepTimings], coverage: CoverageTracker) -> None:
+    def update(self, summed: Summed) -> None:
         """Take in what a few messages sum."""
-        sums, groups, operations = collective_sums(messages, coverage)
+        sums, groups, operations = summed.sums, list(summed.groups.numbers), list(summed.operations.numbers)
         columns = (sums.step, sums.group, sums.operation, sums.calls, sums.bytes, sums.wait_s, sums.duration_s)
         for step, group, operation, calls, moved, wait_s, took_s in zip(*(c.tolist() for c in columns), strict=True):
             if step <= self.told:

@@ -17,9 +17,10 @@ from paceline.settings import MOST_RANKS
 
 from ..coverage import CoverageTracker
 from ..gather import Gather
+from ..shared_rows import SharedRows
 from ..snapshots import described, pack, unpack
 from ..speakers import SpeakersHeard
-from ..step_rows import PhaseTimings, SharedRows
+from ..step_rows import PhaseTimings
 from .aggregate import Part, merge, part, windows
 from .collective_tables import CollectiveTables
 from .open_steps import OpenSteps
@@ -99,7 +100,7 @@ class JobWindows:
 
     def _advance(self, batches: list[PhaseTimings]) -> list[RankWindow | JobWindow]:
         self.open.update(self.rows.of(batches))
-        self.collectives.update([one for one in batches if isinstance(one, StepTimings)], self.coverage)
+        self.collectives.update(self.rows.sums_of([one for one in batches if isinstance(one, StepTimings)]))
         out: list[RankWindow | JobWindow] = []
         while closed := self._close():
             out += self._emit(*closed)
@@ -123,6 +124,8 @@ class JobWindows:
         if last and self.reference >= 0 and np.isnan(open_steps.start_s[: open_steps.used, self.reference]).all():
             self._refer_to_lowest(~np.isnan(open_steps.start_s[: open_steps.used]).all(axis=0))
         starts = open_steps.start_s[: open_steps.used, self.reference] if self.reference >= 0 else np.zeros(0)
+        if not last and starts.size and np.floor(open_steps.newest_s[self.reference]) <= starts[0]:
+            return None  # The reference has told no later second.
         told = np.flatnonzero(~np.isnan(starts))
         if not told.size:
             return None
@@ -157,9 +160,10 @@ class JobWindows:
             return
         if self.reference < 0 or open_steps.closed < 0:
             self.reference = open_steps.slot[min(open_steps.slot)]
-        row = int(np.searchsorted(open_steps.numbers, open_steps.last_step[self.reference], side="right"))
-        if row >= open_steps.used:
+        last_step = open_steps.last_step[self.reference]
+        if not open_steps.used or open_steps.numbers[-1] <= last_step:
             return
+        row = int(np.searchsorted(open_steps.numbers, last_step, side="right"))
         self._refer_to_lowest(open_steps.newest_s - open_steps.start_s[row] > PATIENCE_S)
 
     def _refer_to_lowest(self, slots: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:

@@ -15,6 +15,7 @@ from paceline.events import LATEST_S, MOST_LEFT_OUT, OVERLAYS, PHASES
 
 from ..limits import ABSURD_S
 from ..robust import known_or_zero
+from ..runs import distinct
 from ..step_rows import TOTAL, StepRows
 
 Floats = npt.NDArray[np.float64]
@@ -45,6 +46,7 @@ class OpenSteps:
         #: By rank: its slot, -1 for none.
         self.place_of: Whole = np.full(0, -1, dtype=np.int64)
         self.nodes: list[str] = []
+        self._rank_of: Whole | None = None
         self._allocate(0, 0)
         #: By slot: the first step in which each phase was told.
         self.first_told: Whole = np.full((0, len(COLUMNS)), MOST_STEP, dtype=np.int64)
@@ -74,6 +76,13 @@ class OpenSteps:
         """The ranks heard, by slot."""
         return list(self.slot)
 
+    @property
+    def rank_of(self) -> Whole:
+        """The same as an array."""
+        if self._rank_of is None:
+            self._rank_of = np.array(self.ranks, dtype=np.int64)
+        return self._rank_of
+
     def last_of(self, steps: int) -> int:
         """The last of the first ``steps`` open steps; those that nobody told belong with the one before."""
         return int(self.numbers[steps]) - 1 if steps < self.used else int(self.numbers[-1])
@@ -91,6 +100,7 @@ class OpenSteps:
         for rank in new:
             self.slot[rank] = len(self.slot)
             self.nodes.append(node)
+        self._rank_of = None
         self._widen(len(self.slot))
         if self.place_of.size <= max(new):
             room = max(max(new) + 1, self.place_of.size * 3 // 2)
@@ -118,7 +128,7 @@ class OpenSteps:
         heard = (rank >= 0) & (rank < self.place_of.size)
         slot = np.where(heard, self.place_of[np.where(heard, rank, 0)], -1)
         good = (step >= 0) & (step < MOST_STEP) & (start >= 0) & (start <= LATEST_S) & (slot >= 0)
-        if not good.all():
+        if np.count_nonzero(good) < good.size:
             step, slot, start, seconds, left = step[good], slot[good], start[good], seconds[:, good], left[good]
         if step.size:
             self._add(step, slot, np.where((seconds >= 0) & (seconds <= ABSURD_S), seconds, np.nan), start, left)
@@ -126,19 +136,24 @@ class OpenSteps:
     def _add(self, step: Whole, slot: Whole, seconds: Floats, start: Floats, left: Whole) -> None:
         index = self._rows_of(step)
         fits = index >= 0
-        if not fits.all():
+        if np.count_nonzero(fits) < fits.size:
             self.dropped += int((~np.isnan(seconds[:, ~fits])).sum())
             index, step, slot, seconds, start = index[fits], step[fits], slot[fits], seconds[:, fits], start[fits]
             left = left[fits]
         if not index.size:
             return
-        phases, whole = seconds[: len(COLUMNS)].T, ~np.isnan(seconds[TOTAL])
-        cells = (index * self.last_step.size + slot)[:, None] * len(COLUMNS) + np.arange(len(COLUMNS))
+        phases, whole = seconds[: len(COLUMNS)], ~np.isnan(seconds[TOTAL])
+        cells = (index * self.last_step.size + slot) * len(COLUMNS) + np.arange(len(COLUMNS))[:, None]
         np.add.at(self.phase_s.reshape(-1), cells.reshape(-1), known_or_zero(phases).reshape(-1))
-        told, column = np.nonzero(~np.isnan(phases))
-        np.minimum.at(self.first_told, (slot[told], column), step[told])
-        index, step, slot, start, left = index[whole], step[whole], slot[whole], start[whole], left[whole]
-        self.step_s[index, slot] = seconds[TOTAL][whole]
+        earlier = ~np.isnan(phases) & (step < self.first_told[slot].T)
+        if np.count_nonzero(earlier):
+            column, told = np.nonzero(earlier)
+            np.minimum.at(self.first_told, (slot[told], column), step[told])
+        lasted = seconds[TOTAL]
+        if np.count_nonzero(whole) < whole.size:
+            index, step, slot, start, left = index[whole], step[whole], slot[whole], start[whole], left[whole]
+            lasted = lasted[whole]
+        self.step_s[index, slot] = lasted
         self.start_s[index, slot] = start
         np.maximum.at(self.last_step, slot, step + left)
         np.minimum.at(self.left_out, index, left)
@@ -146,15 +161,19 @@ class OpenSteps:
 
     def _rows_of(self, step: Whole) -> Whole:
         """The row of each step; -1 for one that is closed or finds no room. Steps that are new get theirs."""
-        told = np.unique(step[step > self.closed])
-        new = np.setdiff1d(told, self.numbers, assume_unique=True)
+        told = np.array(distinct(step[step > self.closed]), dtype=np.int64)
+        new = told[self._row_of(told) < 0]
         if new.size:
             self._make_room(told.size == new.size)
             self._open(new[: max(0, self.most_steps - self.used)])
-        row = np.searchsorted(self.numbers, step)
-        known = row < self.used
-        known[known] = self.numbers[row[known]] == step[known]
-        return np.where(known, row, -1)
+        return self._row_of(step)
+
+    def _row_of(self, step: Whole) -> Whole:
+        """The row of each step; -1 for one that has none."""
+        if not self.used:
+            return np.full(step.size, -1, dtype=np.int64)
+        row = np.minimum(np.searchsorted(self.numbers, step), self.used - 1)
+        return np.where(self.numbers[row] == step, row, -1)
 
     def _make_room(self, all_new: bool) -> None:
         """Where all rows are in use and messages tell of none of their steps, these will never be completed."""
@@ -168,16 +187,19 @@ class OpenSteps:
 
     def _open(self, new: Whole) -> None:
         """Put rows for the steps ``new`` among those in use."""
-        before, self.numbers = self.numbers, np.union1d(self.numbers, new)
+        before = self.numbers
+        self.numbers = np.concatenate([before, new])
+        between = before.size > 0 and new.size > 0 and bool(new[0] < before[-1])
+        order = np.argsort(self.numbers, kind="stable") if between else None
         if self.used > len(self.step_s):
             room = max(self.used, min(2 * len(self.step_s), self.most_steps)) - len(self.step_s)
             self.phase_s = np.pad(self.phase_s, ((0, room), (0, 0), (0, 0)))
             self.step_s = np.pad(self.step_s, ((0, room), (0, 0)), constant_values=np.nan)
             self.start_s = np.pad(self.start_s, ((0, room), (0, 0)), constant_values=np.nan)
             self.left_out = np.pad(self.left_out, (0, room), constant_values=_NOT_CLOSED)
-        if before.size and new.size and new[0] < before[-1]:
+        if order is not None:
             # A step from between or before those that are open: their rows move up, from the first that is empty.
-            order = np.argsort(np.concatenate([before, new]), kind="stable")
+            self.numbers = self.numbers[order]
             for table in (self.phase_s, self.step_s, self.start_s, self.left_out):
                 table[: self.used] = table[order]
 
@@ -223,6 +245,7 @@ class OpenSteps:
         self.numbers, self.closed = data["numbers"], data["closed"]
         self.dropped, self.beyond = data["dropped"], data["beyond"]
         self.slot = {rank: slot for slot, rank in enumerate(data["ranks"])}
+        self._rank_of = None
         self.nodes = list(data["nodes"])
         self.place_of = np.full(max(self.slot, default=-1) + 1, -1, dtype=np.int64)
         self.place_of[list(self.slot)] = list(self.slot.values())

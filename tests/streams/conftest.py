@@ -2,7 +2,7 @@
 
 import contextlib
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from paceline.events import (
     PHASES,
     STEP,
     BalanceObserved,
+    CollectiveSums,
     CollectiveTimings,
     DeviceProcess,
     DeviceSamples,
@@ -258,6 +259,53 @@ def calls(
     )
 
 
+def summed_calls(
+    *rows: tuple[int, int, int, int, int, float, float],
+    groups: Sequence[str] = ("world",),
+    operations: Sequence[str] = ("all_reduce", "barrier"),
+    members: int = 4,
+) -> StepTimings:
+    """What a node of so many ``members`` sums: (step, group, operation, calls, bytes, wait, duration) a row."""
+    step, group, operation, calls, size, wait_s, took_s = zip(*rows, strict=True) if rows else ((),) * 7
+    nothing = columns.whole([])
+    part = CollectiveSums(
+        groups=list(groups),
+        group_sizes=columns.whole([8] * len(groups)),
+        operations=list(operations),
+        step=columns.whole(step),
+        group=columns.whole(group),
+        operation=columns.whole(operation),
+        count=columns.whole(calls),
+        members=columns.whole([members] * len(step)),
+        bytes=columns.whole(size),
+        wait_s=columns.encoded("f8", wait_s),
+        duration_s=columns.encoded("f8", took_s),
+        reached_rank=nothing,
+        reached_group=nothing,
+        reached_seq=nothing,
+        span_rank=nothing,
+        span_first_s=nothing,
+        span_last_s=nothing,
+        span_waited_s=nothing,
+    )
+    return StepTimings(
+        cluster="c",
+        producer="p",
+        sequence=0,
+        job="job",
+        attempt=0,
+        node="node-0",
+        t0_s=0.0,
+        speakers=Speakers(ranks=nothing, world_sizes=nothing, devices=[]),
+        rank=nothing,
+        step=nothing,
+        start_s=nothing,
+        step_s=nothing,
+        phases={},
+        collectives=part,
+    )
+
+
 def joined(*messages: CollectiveTimings) -> CollectiveBatch:
     """Messages as the one batch that the detectors see."""
     return collective_batch(messages, CoverageTracker())
@@ -407,3 +455,9 @@ def make_calls() -> Callable[..., CollectiveTimings]:
 def join() -> Callable[..., CollectiveBatch]:
     """Makes the batch that the detectors see of a few messages."""
     return joined
+
+
+@pytest.fixture
+def make_summed() -> Callable[..., StepTimings]:
+    """See ``summed_calls``."""
+    return summed_calls

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from paceline.events import RANK_LIMIT
-from streams.collective_batch import collective_batch
+from streams.collective_batch import collective_batch, summed_rows
 from streams.coverage import CoverageTracker
 
 
@@ -107,3 +107,26 @@ def test_a_message_is_not_changed(message, coverage):
     before = msgspec.json.encode(message)
     collective_batch([message, message], coverage)
     assert msgspec.json.encode(message) == before
+
+
+def test_ranks_in_any_order_span_the_same(make_calls, coverage):
+    """And a rank that comes twice spans both."""
+    rows = [(0, 0, 1.0, 0.1), (1, 0, 1.05, 0.05), (2, 0, 1.1, 0.0)]
+    spans = [collective_batch([make_calls(some, members=3)], coverage).spans for some in (rows, rows[::-1], rows * 2)]
+    assert [one.ranks.tolist() for one in spans] == [[0, 1, 2]] * 3
+    assert [one.waited_s.tolist() for one in spans] == [[0.1, 0.05, 0.0], [0.1, 0.05, 0.0], [0.2, 0.1, 0.0]]
+
+
+def test_sums_that_others_have_read_are_the_same_beside_calls(make_calls, make_summed, coverage):
+    """Their words have the numbers of the batch, and what cannot be is noted by each who reads them."""
+    summed = make_summed((3, 0, 1, 2, 8, 0.5, 0.75), (3, 0, 0, 2, 8, -1.0, 0.75))
+    alone = collective_batch([summed], coverage, lambda messages: summed_rows(messages))
+    assert coverage.odd == {"collectives with impossible numbers": 1}
+    calls = make_calls([(0, 0, 1.0, 0.1)], members=2, group="dp", operation="broadcast")
+    both = collective_batch([calls, summed], coverage)
+    assert coverage.odd == {"collectives with impossible numbers": 2}
+    for batch in (alone, both):
+        (group,), (operation,) = batch.sums.group.tolist(), batch.sums.operation.tolist()
+        assert (batch.groups[group], batch.group_sizes[group]) == ("world", 8)
+        assert batch.operations[operation] == "barrier"
+    assert alone.last_step == both.last_step == 3

@@ -1,5 +1,6 @@
 """What was heard of a job and what is missing: counted, never judged."""
 
+import msgspec
 import pytest
 
 from streams.coverage import CoverageTracker
@@ -95,3 +96,27 @@ def test_restored_it_counts_the_same(coverage):
     again.load(coverage.snapshot())
     assert again.counts() == coverage.counts()
     assert [again.admit("a", number) for number in (4, 5)] == [False, True]
+
+
+def test_what_it_counts_is_of_the_moment(coverage):
+    """Whatever changes it shows in the next answer, and a finding that has the one before keeps that."""
+    seen = [coverage.counts()]
+    for change in (
+        lambda: coverage.hear([0, 1], [2, 2]),
+        lambda: [coverage.admit("a", number) for number in (0, 5)],
+        lambda: coverage.note("odd"),
+        lambda: coverage.note("odd"),
+        lambda: coverage.leave_out(3, 8),
+        lambda: coverage.hear([1], [4]),
+        lambda: coverage.count_step(2),
+        lambda: coverage.count_step(0),
+        lambda: coverage.load(CoverageTracker().snapshot()),
+    ):
+        before = [msgspec.json.encode(one) for one in seen]
+        change()
+        seen.append(coverage.counts())
+        assert seen[-1] != seen[-2]
+        assert [msgspec.json.encode(one) for one in seen[:-1]] == before
+    assert seen[-1] == seen[0]
+    coverage.note("nothing", 0)
+    assert coverage.counts() is seen[-1]

@@ -1,5 +1,7 @@
 """Snapshots: what goes in comes out, and what is no snapshot of this layout is refused in words."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import msgspec
 import numpy as np
 import pytest
@@ -46,6 +48,17 @@ def test_arrays_come_back_with_shape_and_type(dtype, shape):
     assert back.flags.writeable
 
 
+def test_threads_may_pack_at_the_same_time():
+    """What comes out is what one alone makes."""
+    states = [
+        {"array": np.arange(20_000) * number, "of": {"longlong": np.arange(3, dtype=np.longlong)}}
+        for number in range(4)
+    ]
+    with ThreadPoolExecutor(4) as threads:
+        together = list(threads.map(lambda state: [pack(1, state) for _ in range(5)], states))
+    assert together == [[pack(1, state)] * 5 for state in states]
+
+
 def test_a_view_comes_back_as_what_it_showed():
     """Columns and turned arrays lie otherwise in memory; NaN is kept."""
     table = np.array([[1.0, np.nan], [3.0, 4.0]])
@@ -54,9 +67,11 @@ def test_a_view_comes_back_as_what_it_showed():
     assert unpack(1, pack(1, {"value": np.float64(0.5)}))["value"] == 0.5
 
 
-@pytest.mark.parametrize("value", [np.array(["a"]), np.array([object()]), np.zeros(2, dtype=np.int8), object()])
+@pytest.mark.parametrize(
+    "value", [np.array(["a"]), np.array([object()]), np.zeros(2, dtype=np.int8), np.ones(2, dtype=">f8"), object()]
+)
 def test_what_is_no_state_is_refused_when_it_is_packed(value):
-    """By its type, before it is stored."""
+    """By its type, before it is stored; bytes in another order would come back as other numbers."""
     with pytest.raises(TypeError, match="is no state"):
         pack(1, {"value": value})
 

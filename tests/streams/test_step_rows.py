@@ -6,7 +6,7 @@ import pytest
 
 from paceline import columns
 from paceline.events import OP_INDEX, OPS, Microbatches, Speakers, StepTimings
-from streams.step_rows import TOTAL, OpRows, SharedRows, step_rows, widened
+from streams.step_rows import TOTAL, OpRows, step_rows, widened
 
 
 @pytest.fixture
@@ -156,28 +156,26 @@ def test_rows_cannot_be_written_to(messages, wide):
             step_rows(some).rank[0] = 7
 
 
-def test_the_same_messages_are_made_arrays_of_once(messages):
-    """Asked again, also with another list of the same messages, it answers the same; other messages are other rows."""
-    shared = SharedRows()
-    rows = shared.of(messages)
-    assert shared.of(list(messages)) is rows
-    assert shared.of(messages[:1]).rank.size == rows.rank.size // 2
-    equal = [msgspec.structs.replace(message) for message in messages]
-    assert shared.of(equal) is not rows
-
-
-def test_what_was_let_go_is_made_again(messages):
-    """Nothing of a message is kept."""
-    shared = SharedRows()
-    rows = shared.of(messages)
-    shared.clear()
-    assert (shared.messages, shared.rows) == ((), None)
-    assert shared.of(messages) is not rows
-
-
 def test_what_lies_inside_a_step_is_never_longer_than_it(wide):
     """A rank that says it waited an hour for a processor in a step of 0.25 s waited the step; unknown stays unknown."""
     phases = wide.phases | {"cpu_wait": columns.durations([3600.0, 0.125]), "gc": columns.durations([np.nan, 0.5])}
     rows = told(step_rows([msgspec.structs.replace(wide, phases=phases)]))
     assert [rows[3, step].get("cpu_wait") for step in (7, 8)] == [0.25, 0.125]
     assert [rows[3, step].get("gc") for step in (7, 8)] == [None, 0.25]
+
+
+def test_columns_of_several_types_are_the_same_numbers(wide):
+    """Also where a message tells in double precision, or in whole seconds, what another tells in single."""
+    odd = {"data": columns.encoded("f8", [0.1, np.nan]), "forward": columns.whole([0, 3])}
+    messages = [wide, msgspec.structs.replace(wide, phases=odd, step_s=columns.encoded("f8", [0.1, 3.5]))]
+    seconds = step_rows(messages).seconds
+    for name, numbers in (("data", [0.0, np.nan, 0.1, np.nan]), ("forward", [0.125, 0.25, 0.0, 3.0])):
+        np.testing.assert_array_equal(seconds[OP_INDEX[name]], numbers)
+    assert seconds[TOTAL].tolist() == [0.25, 0.25, 0.1, 3.5]
+
+
+def test_a_message_that_tells_of_no_phase_has_steps(wide):
+    """Its rows say how long they were."""
+    rows = step_rows([msgspec.structs.replace(wide, phases={})])
+    assert rows.seconds[TOTAL].tolist() == [0.25, 0.25]
+    assert np.isnan(rows.seconds).sum() == (len(OPS) - 1) * 2

@@ -13,8 +13,8 @@ from paceline.events import RANK_LIMIT, OpTimings, RankCondition, Speakers, Step
 from paceline.gpu.throttle import HARDWARE_THERMAL
 from streams.jobs.config import JobConfig
 from streams.jobs.job_diagnosis import JobDiagnosis
+from streams.shared_rows import SharedRows
 from streams.snapshots import pack, unpack
-from streams.step_rows import SharedRows
 
 #: Of the state, as it is stored now.
 LAYOUT = 15

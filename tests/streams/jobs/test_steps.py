@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from paceline.events import OP_INDEX
+from paceline.events import OP_INDEX, OPS
 from streams.coverage import CoverageTracker
+from streams.jobs import steps as module
 from streams.jobs.steps import FEW_STEPS, Steps, StepsConfig
+from streams.step_rows import TOTAL, MicrobatchRows, StepRows
 
 
 @pytest.fixture
@@ -181,3 +185,42 @@ def test_restored_between_two_ranks_the_step_is_handed_on(steps, make_rows):
     again = made(2)
     again.load(steps.snapshot())
     assert numbers(again.update(make_rows(*whole((1, 0))))) == [0]
+
+
+def random_rows(rng, ranks, first):
+    """Rows of a few steps in any order; some come twice, some are not whole, some say what cannot be."""
+    count = int(rng.integers(1, 40))
+    rank, step = rng.integers(-1, ranks, count), first + rng.integers(-1, 6, count)
+    if rng.random() < 0.5:
+        order = np.lexsort((rank, step))
+        rank, step = rank[order], step[order]
+    seconds = rng.choice([0.0, 0.1, 0.3, 1 / 3, np.nan, -1.0], (len(OPS), count), p=[0.1, 0.2, 0.2, 0.3, 0.19, 0.01])
+    seconds[TOTAL] = rng.choice([0.5, 0.7, np.nan], count, p=[0.5, 0.4, 0.1])
+    start_s = np.where(rng.random(count) < 0.05, np.nan, 100.0 + step)
+    none = np.empty(0, dtype=np.int64)
+    nothing = MicrobatchRows(none, none, none, np.empty(0), np.empty(0))
+    return StepRows(rank, step, start_s, seconds, nothing, rng.choice([0, 0, 0, 2], count))
+
+
+def plain(value):
+    """``value`` with its arrays as bytes."""
+    if isinstance(value, np.ndarray):
+        return (value.shape, value.tobytes())
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 6))
+def test_tables_made_in_one_pass_are_those_made_one_by_one(seed, ranks):
+    """To the last bit, in whatever order rows come, how often, and whichever of their steps are open already."""
+
+    def run(most_cells):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "_MOST_CELLS", most_cells)
+            rng, steps = np.random.default_rng(seed), made(ranks)
+            out = [steps.update(random_rows(rng, ranks, 4 * turn)) for turn in range(8)]
+            return plain(out), plain(steps.snapshot()), dict(steps.coverage.odd)
+
+    assert run(4096) == run(0)

@@ -164,3 +164,18 @@ def test_members_that_told_no_span_are_compared_with_nobody(run):
         traffic.members[group].update({RANKS, 255, 262_143})
     more, _ = run([0.6] * RANKS, seconds=20, traffic=traffic, start=5)
     assert told + more == alone != []
+
+
+def test_sums_of_one_node_count_as_those_that_nodes_tell_in_parts(make_summed, join):
+    """Whether all members tell at once or one after the other; sends and receives of both are left out."""
+    rows = [(3, 0, 0, 2, 2 * MIB, 0.5, 0.75), (3, 0, 1, 1, MIB, 0.5, 0.5), (4, 0, 0, 1, MIB, 0.25, 0.5)]
+    words = {"operations": ("all_reduce", "send")}
+    whole, parts = Traffic(TrafficConfig()), Traffic(TrafficConfig())
+    whole.update(join(make_summed(*rows, members=8, **words)))
+    parts.update(join(make_summed(*rows, members=3, **words)))
+    assert parts.waited == {}
+    parts.update(join(make_summed(*rows, members=5, **words)))
+    assert whole.waited == parts.waited == {"world": 0.75}
+    assert whole.steps == parts.steps == [3, 4]
+    assert whole.speeds.snapshot() == parts.speeds.snapshot() != []
+    assert whole.open == parts.open == {}

@@ -3,55 +3,12 @@
 import msgspec
 import pytest
 
-from paceline import columns
-from paceline.events import CollectiveLine, CollectiveSums, Speakers, StepTimings
-from streams.coverage import CoverageTracker
+from paceline.events import CollectiveLine
+from streams.collective_batch import summed_rows
 from streams.windows import collective_tables
 from streams.windows.collective_tables import CollectiveTables, merged, told
 
 MIB = 1 << 20
-
-
-def sums(*rows, groups=("world",), operations=("all_reduce", "barrier")):
-    """A node's message: (step, group, operation, calls, bytes, wait, duration) a row."""
-    step, group, operation, calls, size, wait_s, took_s = zip(*rows, strict=True) if rows else ((),) * 7
-    nothing = columns.whole([])
-    part = CollectiveSums(
-        groups=list(groups),
-        group_sizes=columns.whole([8] * len(groups)),
-        operations=list(operations),
-        step=columns.whole(step),
-        group=columns.whole(group),
-        operation=columns.whole(operation),
-        count=columns.whole(calls),
-        members=columns.whole([4] * len(step)),
-        bytes=columns.whole(size),
-        wait_s=columns.encoded("f8", wait_s),
-        duration_s=columns.encoded("f8", took_s),
-        reached_rank=nothing,
-        reached_group=nothing,
-        reached_seq=nothing,
-        span_rank=nothing,
-        span_first_s=nothing,
-        span_last_s=nothing,
-        span_waited_s=nothing,
-    )
-    return StepTimings(
-        cluster="c",
-        producer="p",
-        sequence=0,
-        job="job",
-        attempt=0,
-        node="node-0",
-        t0_s=0.0,
-        speakers=Speakers(ranks=nothing, world_sizes=nothing, devices=[]),
-        rank=nothing,
-        step=nothing,
-        start_s=nothing,
-        step_s=nothing,
-        phases={},
-        collectives=part,
-    )
 
 
 @pytest.fixture
@@ -60,12 +17,18 @@ def tables():
     return CollectiveTables()
 
 
+@pytest.fixture
+def sums(make_summed):
+    """A node's message."""
+    return make_summed
+
+
 def tell(tables, *messages):
-    tables.update(messages, CoverageTracker())
+    tables.update(summed_rows(messages))
     return tables
 
 
-def test_what_two_nodes_tell_of_one_collective_counts_once(tables):
+def test_what_two_nodes_tell_of_one_collective_counts_once(tables, sums):
     """With the shortest wait and time of any member."""
     tell(tables, sums((3, 0, 0, 2, 4 * MIB, 0.5, 0.75)), sums((3, 0, 0, 2, 4 * MIB, 0.25, 0.875)))
     assert told(tables.take(3)) == [
@@ -75,7 +38,7 @@ def test_what_two_nodes_tell_of_one_collective_counts_once(tables):
     ]
 
 
-def test_groups_and_steps_add_up_and_sizes_stand_apart(tables):
+def test_groups_and_steps_add_up_and_sizes_stand_apart(tables, sums):
     """A line an operation and size, the most bytes first; no bytes are a size of their own."""
     rows = [(3, 0, 0, 1, MIB, 0.5, 0.5), (3, 1, 0, 1, MIB, 0.5, 0.5), (4, 0, 0, 1, MIB, 0.5, 0.5)]
     tell(tables, sums(*rows, (4, 0, 0, 1, 8 * MIB, 1.0, 1.0), (4, 0, 1, 3, 0, 0.0, 0.0), groups=("dp", "tp")))
@@ -87,7 +50,7 @@ def test_groups_and_steps_add_up_and_sizes_stand_apart(tables):
     ]
 
 
-def test_a_step_is_told_once_and_not_before_its_time(tables):
+def test_a_step_is_told_once_and_not_before_its_time(tables, sums):
     """What comes after its window is left out, as rows of phases are."""
     tell(tables, sums((3, 0, 0, 1, MIB, 0.5, 0.5), (4, 0, 0, 1, MIB, 0.5, 0.5)))
     assert [line.calls for line in told(tables.take(3))] == [1]
@@ -115,13 +78,13 @@ def test_lines_of_windows_that_become_one_add_up():
         (-1, 0, 0, 1, MIB, 0.5, 0.5),
     ],
 )
-def test_what_cannot_be_is_left_out(tables, row):
+def test_what_cannot_be_is_left_out(tables, row, sums):
     """A number of no group, no calls, no time."""
     tell(tables, sums(row, (3, 0, 0, 1, MIB, 0.5, 0.5)))
     assert [line.calls for line in told(tables.take(3))] == [1]
 
 
-def test_lines_and_what_is_held_are_bounded(tables, monkeypatch):
+def test_lines_and_what_is_held_are_bounded(tables, monkeypatch, sums):
     """Names and steps come from outside."""
     words = [f"op-{number}" for number in range(100)]
     tell(tables, sums(*((3, 0, at, 1, MIB + at, 0.5, 0.5) for at in range(100)), operations=words))
@@ -131,7 +94,7 @@ def test_lines_and_what_is_held_are_bounded(tables, monkeypatch):
     assert sorted(tables.steps) == list(range(90, 100))
 
 
-def test_restored_it_goes_on(tables):
+def test_restored_it_goes_on(tables, sums):
     """State is data."""
     again = CollectiveTables()
     tell(tables, sums((3, 0, 0, 1, MIB, 0.5, 0.5), (4, 0, 0, 1, MIB, 0.5, 0.5))).take(3)
