@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 
 SCRIPTS = Path(__file__).parent / "scripts"
 ROOT = Path(__file__).parents[3]
+FORKED = ROOT / "tests" / "forked_ranks.py"
 #: Importing PyTorch alone takes long on a machine that is busy with other tests.
 TIMEOUT_S = 500
 
@@ -28,18 +30,14 @@ class Ranks:
             "WORLD_SIZE": str(world),
             "OMP_NUM_THREADS": "1",
         }
-        command = [sys.executable, str(SCRIPTS / script), *cases]
-        started = []
-        for rank in range(world):
-            with (folder / f"stderr-{rank}").open("w") as errors:
-                own = {**environ, "RANK": str(rank)}
-                started.append(subprocess.Popen(command, env=own, stdout=errors, stderr=errors))
-        try:
-            self.ended = [process.wait(TIMEOUT_S) for process in started]
-        finally:
-            for process in started:
-                process.kill()
-                process.wait()
+        command = [sys.executable, str(FORKED), str(world), str(folder), str(SCRIPTS / script), *cases]
+        with subprocess.Popen(command, env=environ, start_new_session=True) as process:
+            try:
+                process.wait(TIMEOUT_S)
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)  # Its ranks are in its group.
+        self.ended = json.loads((folder / "ended.json").read_text())
         self.found = {case: [self._told(case, rank) for rank in range(world)] for case in cases}
 
     def _told(self, case: str, rank: int) -> Any:
