@@ -62,7 +62,9 @@ def _run(options: argparse.Namespace) -> dict[str, Any] | str:
         return f"{sys.executable} cannot say what it runs on: {facts}"
     if facts["device"] is None and not options.cpu:
         return f"no GPU: PyTorch {facts['torch']} of {sys.executable} sees none; ARGS=--cpu runs what needs none"
-    wanted = {*options.only, TWO_RANKS} if options.only else {case.name for case in CASES}
+    # Which back end two ranks use is a question of a GPU alone.
+    first = [] if options.cpu else [TWO_RANKS]
+    wanted = {*options.only, *first} if options.only else {case.name for case in CASES}
     if unknown := wanted - {case.name for case in CASES}:
         return f"no case {', '.join(sorted(unknown))}; ARGS=--list names them"
     cases, start = [case for case in CASES if case.name in wanted], time.monotonic()
