@@ -1,4 +1,7 @@
-"""Real ends of four gloo ranks: the one that ended first is named with its line, and nobody else."""
+"""Real ends of three gloo ranks: the one that ended first is named with its line, and nobody else.
+
+Two others are enough to be told from it, and an import of PyTorch a rank is most of what a case takes.
+"""
 
 import json
 import os
@@ -15,7 +18,7 @@ from tests.patience import PATIENCE_S
 
 SCRIPT = Path(__file__).parent / "scripts" / "dying.py"
 PACELINE = [sys.executable, "-m", "paceline"]
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 BOTH = ["torchrun", "spawn"]
@@ -73,7 +76,7 @@ def test_the_rank_with_an_exception_of_its_own_is_named_with_its_line(tmp_path, 
     assert error in found["summary"]
     assert "dying.py:" in found["line"]
     assert found["line"].endswith(f" {function}")
-    assert set(found["victims"]) <= {0, 1, 3}
+    assert set(found["victims"]) <= {0, 1}
 
 
 @LAUNCHERS

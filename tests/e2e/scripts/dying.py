@@ -1,4 +1,4 @@
-"""Four gloo ranks that end in step 6, one or all: ``dying.py CASE`` under torchrun, ``dying.py CASE spawn`` alone."""
+"""Three gloo ranks that end in step 6, one or all: ``dying.py CASE`` under torchrun, ``dying.py CASE spawn`` alone."""
 
 import ctypes
 import os
@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-RANKS, LAST, STEPS, ODD = 4, 6, 12, 2
+RANKS, LAST, STEPS, ODD = 3, 6, 12, 2
 
 
 def fail():
