@@ -44,6 +44,8 @@ ROOT = Path(__file__).parent.parent
 KAFKA = ROOT / "deploy" / "kafka" / "kafka.sh"
 #: A test with one of these may start processes.
 PROGRAM_MARKS = ("bus", "browser", "e2e", "training", "network", "gpu", "frameworks", "slow")
+#: A broker of a test lives for seconds: to compile its code a second time, for speed, is a third of what it computes.
+QUICK_JAVA = "-XX:TieredStopAtLevel=1"
 #: What Python's audit hooks call the start of a process.
 STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
 #: How much longer than elsewhere our programs wait for each other: a busy machine is no reason to give up.
@@ -228,7 +230,7 @@ class ApacheKafka:
     def start(self, settings: BrokerSettings | None = None) -> "ApacheKafka":
         """Start it and wait until it lets ``settings`` in (default: in the clear)."""
         own = {"PORT": str(self.port), "DATA": str(self.folder / "data"), "HEAP": "256m", **self.environ}
-        own["HOME"] = INHERITED_HOME
+        own |= {"HOME": INHERITED_HOME, "JDK_JAVA_OPTIONS": QUICK_JAVA}
         self._log = (self.folder / "kafka.log").open("ab")
         self.process = child.spawn([str(KAFKA)], self._log, {**os.environ, **own})
         self._wait(settings or self.settings)
