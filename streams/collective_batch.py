@@ -101,7 +101,7 @@ def collective_batch(
     if one_by_one:
         words = (Groups(), Words())
         calls = together(Calls, [_calls_of(message, *words) for message in one_by_one])
-        calls = only_sound(calls, calls_sound(calls), coverage)
+        calls = only_sound(calls, calls_sound(calls, _most_ranks(coverage)), coverage)
         sums, groups, operations, impossible = summed_rows(steps, words)
     else:
         calls = NO_CALLS
@@ -177,9 +177,10 @@ def _progress(
         groups.of([part.groups for part in parts], group, [rows(part.reached_group) for part in parts]),
         whole([part.reached_seq for part in parts]),
     )
-    there = (reached.rank >= 0) & (reached.rank < RANK_LIMIT) & (reached.seq >= 0) & (reached.group >= 0)
+    most = _most_ranks(coverage)
+    there = (reached.rank >= 0) & (reached.rank < most) & (reached.seq >= 0) & (reached.group >= 0)
     return (
-        only_sound(spans, spans_sound(spans), coverage),
+        only_sound(spans, spans_sound(spans, most), coverage),
         only_sound(reached, there, coverage),
     )
 
@@ -201,3 +202,8 @@ def _sums(parts: Sequence[CollectiveSums], groups: Groups, operations: Words) ->
         floats([part.wait_s for part in parts]),
         floats([part.duration_s for part in parts]),
     )
+
+
+def _most_ranks(coverage: CoverageTracker) -> int:
+    """Ranks from this number on are none of the job, as far as is known: tables are as long as the highest rank."""
+    return min(coverage.plausible_ranks, RANK_LIMIT) if coverage.worlds else RANK_LIMIT

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import RANK_LIMIT
-
 from .coverage import CoverageTracker
 from .limits import ABSURD_S
 from .raw_columns import Ints
@@ -117,9 +115,9 @@ def _lasts(seconds: Array) -> NDArray[np.bool_]:
     return np.asarray((seconds >= 0) & (seconds <= ABSURD_S))
 
 
-def calls_sound(calls: Calls) -> NDArray[np.bool_]:
-    """Which collectives can be."""
-    sound = (calls.rank >= 0) & (calls.rank < RANK_LIMIT) & (calls.seq >= 0)
+def calls_sound(calls: Calls, ranks: int) -> NDArray[np.bool_]:
+    """Which collectives can be, of a job of so many ``ranks`` at most."""
+    sound = (calls.rank >= 0) & (calls.rank < ranks) & (calls.seq >= 0)
     sound &= (calls.group >= 0) & (calls.operation >= 0) & np.isfinite(calls.start_s)
     return np.asarray(sound & _lasts(calls.wait_s) & _lasts(calls.duration_s))
 
@@ -130,9 +128,9 @@ def sums_sound(sums: Sums) -> NDArray[np.bool_]:
     return np.asarray(sound & (sums.bytes >= 0) & _lasts(sums.wait_s) & _lasts(sums.duration_s))
 
 
-def spans_sound(spans: Spans) -> NDArray[np.bool_]:
-    """Which spans can be."""
-    sound = (spans.ranks >= 0) & (spans.ranks < RANK_LIMIT) & np.isfinite(spans.first_s)
+def spans_sound(spans: Spans, ranks: int) -> NDArray[np.bool_]:
+    """Which spans can be, of a job of so many ``ranks`` at most."""
+    sound = (spans.ranks >= 0) & (spans.ranks < ranks) & np.isfinite(spans.first_s)
     # Waits that overlap may add up to more than the time there was.
     return np.asarray(sound & _lasts(spans.last_s - spans.first_s) & (spans.waited_s >= 0) & (spans.waited_s < np.inf))
 
