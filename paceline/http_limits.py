@@ -80,8 +80,9 @@ C = TypeVar("C", bound=Client)
 
 def weakest(clients: Iterable[C]) -> C | None:
     """Who makes room for somebody new: of those who have sent no whole request, who has had longest; None: nobody."""
+    held = list(clients)
     for phase in ("head", "body"):
-        waiting = [one for one in clients if one.phase == phase]
+        waiting = [one for one in held if one.phase == phase]
         if waiting:
             return min(waiting, key=lambda one: one.since_s)
     return None

@@ -65,4 +65,5 @@ def test_who_has_sent_no_request_makes_room() -> None:
     head, later, body, answer = One("head", 5.0), One("head", 7.0), One("body", 1.0), One("answer", 0.0)
     assert weakest([answer, body, later, head]) == head
     assert weakest([answer, body]) == body
+    assert weakest(iter([answer, body])) == body  # as the servers ask: all but the newcomer
     assert weakest([answer]) is None
