@@ -1,4 +1,4 @@
-"""Whether an attempt of a job goes on, from what its nodes say of it.
+"""Whether an attempt of a job goes on, and in which stages its ranks are, from what its nodes say of it.
 
 Rule of this file: pure and bounded. Each node's sidecar speaks for its own ranks, in any order and more than once; a
 job has ended when all nodes that ever spoke have left, and how is told by an exit status that is not 0, if any. Who
@@ -6,6 +6,7 @@ died without a word, and whose ranks another has started since (a pod that was k
 Two runs may have one name by mistake: what is measured well after the end is of the one that goes on.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from paceline.events import JobDescribed
@@ -14,6 +15,11 @@ from paceline.events import JobDescribed
 MOST_NODES = 20_000
 #: What begins so long after the end of a job shows that it runs: clocks of nodes are closer than that.
 BEYOND_S = 20.0
+
+
+def stages_of(parts: Iterable[JobDescribed]) -> dict[int, int]:
+    """By rank its pipeline stage, where that is known, from what the nodes of one job say."""
+    return {place.rank: place.pp for part in parts for place in part.places if place.pp is not None}
 
 
 @dataclass

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paceline import events
-from paceline.job_life import JobLife
+from paceline.job_life import JobLife, stages_of
 
 from .balance_book import BalanceBook
 from .findings_book import FindingsBook
@@ -70,8 +70,7 @@ class JobBuffer:
     @property
     def stages(self) -> dict[int, int]:
         """By rank its pipeline stage, where that is known."""
-        places = (place for part in self.described.values() for place in part.places)
-        return {place.rank: place.pp for place in places if place.pp is not None}
+        return stages_of(self.described.values())
 
     @property
     def cells(self) -> int:

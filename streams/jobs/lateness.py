@@ -155,7 +155,7 @@ class TickHistory:
         base = np.stack([tick.base for tick in ticks])
         base_s, contended, communicates = self.base_s, self.contended, self.communicates
         self._taken = []
-        for tick, typical, starved in zip(ticks, _known(nanmedian(base, axis=1)), _contended(ticks), strict=True):
+        for tick, typical, starved in zip(ticks, _known(nanmedian(base, axis=1)), _starved(ticks), strict=True):
             base_s += (_NEWEST if base_s else 1.0) * (typical - base_s)
             contended += _NEWEST * (starved - contended)
             communicates = communicates or tick.waits_measured or bool(np.nansum(tick.wait) > 0.0)
@@ -204,13 +204,17 @@ class TickHistory:
         """Which ranks are at a bar, or unknown, in at least half as many ticks from ``first`` on as ``ticks``: shape
         (len(JUDGED) + 1, ranks), the last row by the whole excess. The bar is the lowest that any tick has."""
         if self._over is None:
-            least = _least(config, min([self.contended, *(one.contended for one in self._taken)]))
+            least = _least(config, min(self._contended()))
             whole = self._columns[_AT["work"]] + self._columns[_AT["starved"]]
             self._over = np.empty((len(JUDGED) + 1, *whole.shape), dtype=bool)
             np.less(self._columns[: len(JUDGED)], least[:, None, None], out=self._over[:-1])
             np.less(whole, config.least_excess, out=self._over[-1])
             np.logical_not(self._over, out=self._over)
         return np.asarray(2 * self._over[:, first:last].sum(axis=1, dtype=np.uint8) >= ticks)
+
+    def _contended(self) -> list[float]:
+        """How contended the processors are at the newest tick and at each that is only taken."""
+        return [self.contended, *(one.contended for one in self._taken)]
 
     def judged(self, ticks: int, config: StragglerConfig) -> tuple[_Pass, int]:
         """The pass over ``ticks`` ticks each that has the newest tick in it, and where."""
@@ -232,7 +236,7 @@ class TickHistory:
     def _pass(self, ticks: int, last: int, config: StragglerConfig) -> _Pass:
         windows = self._windows(ticks, last)
         judged = windows[: len(JUDGED)]
-        contended = [self.contended, *(one.contended for one in self._taken)][: judged.shape[1]]
+        contended = self._contended()[: judged.shape[1]]
         least = np.stack([_least(config, one) for one in contended], axis=1)  # (len(JUDGED), ticks)
         median = np.full(judged.shape[:3], np.nan, dtype=judged.dtype)
         near = self._near(self._pushed - ticks, last, ticks, config)[:-1].any(axis=1)
@@ -296,11 +300,11 @@ def _known(values: Array) -> list[float]:
     return [float(one) for one in known_or_zero(values)]
 
 
-def _contended(ticks: Sequence[Tick]) -> list[float]:
+def _starved(ticks: Sequence[Tick]) -> list[float]:
     """The typical rank's share of each tick without a processor; 0 where that is not told."""
     told = [tick.seconds.shape[1] > 0 for tick in ticks]
     if not all(told):
-        return [one for tick in ticks for one in (_contended([tick]) if tick.seconds.shape[1] else [0.0])]
+        return [one for tick in ticks for one in (_starved([tick]) if tick.seconds.shape[1] else [0.0])]
     waits = np.stack([tick.seconds[_CPU_WAIT] for tick in ticks]) / np.stack([tick.total for tick in ticks])
     return _known(nanmedian(waits, axis=1))
 

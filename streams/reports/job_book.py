@@ -16,6 +16,7 @@ from paceline.events import (
     JobWindow,
     RankWindow,
 )
+from paceline.job_life import stages_of
 from paceline.step_samples import data_part, samples_a_step
 
 from .job_level import JobLevel, chosen, with_ranks
@@ -87,7 +88,7 @@ class JobBook:
         """What is to be told of the job."""
         level = chosen(self.levels.values())
         level = None if level is None else with_ranks(level, self.levels.values())
-        course = None if level is None else level.to_course(self._stages())
+        course = None if level is None else level.to_course(stages_of(self.described.values()))
         return JobReport(
             **self._who(),
             **self._when(level),
@@ -98,10 +99,6 @@ class JobBook:
             plans=self.plan_versions,
             heard=self._heard(level),
         )
-
-    def _stages(self) -> dict[int, int]:
-        places = (place for one in self.described.values() for place in one.places)
-        return {place.rank: place.pp for place in places if place.pp is not None}
 
     def _who(self) -> dict[str, Any]:
         cluster, job, attempt = self.key
