@@ -146,7 +146,8 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """A file's tests share a process, and so do all that start PyTorch: two of those at once need four cores.
+    """A file's tests share a process, and so do all that start PyTorch: two of those at once need four cores, but
+    where ranks wait most of the time (``pytorch-waits``).
 
     What needs a broker and no program of ours, and is not slow, is in ring 1 on the embedded one.
     """
@@ -167,7 +168,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def quickness(item: pytest.Item) -> tuple[bool, bool, bool]:
         group = item.get_closest_marker("xdist_group")
         programs = any(item.get_closest_marker(name) for name in ("e2e", "bus", "browser"))
-        pytorch = group is not None and group.args == ("pytorch",)
+        pytorch = group is not None and group.args[0] in ("pytorch", "pytorch-waits")
         return not pytorch, not programs, ROOT / "tests" / "streams" not in item.path.parents
 
     items.sort(key=quickness)

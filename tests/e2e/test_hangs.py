@@ -4,7 +4,8 @@ import pytest
 
 from experiments.hangs.cases import BY_NAME, CASES, RANKS, hangs_of, judged
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
+# Its ranks wait most of the time: it may run beside other tests that start PyTorch.
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch-waits")]
 
 
 @pytest.mark.parametrize("name", [case.name for case in CASES if case.ranks is not None])
