@@ -13,10 +13,12 @@ uv_version=0.13.8
 
 # Elsewhere than on a terminal, where uv shows it: a line every few seconds, until it is ended.
 progress() {
-  local began=$SECONDS never
+  local began=$SECONDS never installed
   exec {never}<> <(:) # A `sleep` would outlive this, and hold on to what reads our lines.
   until read -rt "${PROGRESS_S:-5}" -u "$never"; do
-    echo "environment.sh: $((SECONDS - began)) s: $(find "$venv" -name '*.dist-info' | wc -l) of $packages packages installed" >&2
+    # Deeper ones came within a package; some of the lock are for other versions of Python.
+    installed=$(find "$venv" -maxdepth 4 -name '*.dist-info' | wc -l)
+    echo "environment.sh: $((SECONDS - began)) s: $installed of at most $packages packages installed" >&2
   done
 }
 

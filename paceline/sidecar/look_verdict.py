@@ -4,6 +4,7 @@ Rule of this file: pure. A rank that moves is no hang: one that writes a file, r
 workers work. What cannot be known is None, and accuses nobody.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from paceline.events import Doing
@@ -14,8 +15,8 @@ BUSY = 0.03
 WRITTEN_BYTES, READ_BYTES = 16 * 1024, 1024 * 1024
 #: The state of a process that this node's /proc does not show.
 UNSEEN = "?"
-_LOADER = "torch/utils/data/dataloader.py"
-_MODEL = "torch/nn/modules/module.py"
+_LOADER = ("torch/utils/data/dataloader.py",)
+_MODEL = ("torch/nn/modules/module.py",)
 _COMPILER = ("torch/_dynamo/", "torch/_inductor/", "torch/_functorch/", "triton/compiler/")
 
 
@@ -40,7 +41,8 @@ class WorkerLine(NamedTuple):
 
 class Seen(NamedTuple):
     """One look: at ``at_s``; ``answered`` is whether the rank's own thread did, ``timed`` whether its probe was on,
-    ``marked`` whether the probe wrote anything down since the look before. ``process`` is None where it has gone."""
+    ``marked`` whether the probe wrote anything down since the look before. ``process`` is None where it has gone.
+    ``others`` are functions that the thread was in just after it, and not at it."""
 
     at_s: float
     process: ProcessLook | None
@@ -49,6 +51,7 @@ class Seen(NamedTuple):
     marked: bool = False
     frames: tuple[str, ...] = ()
     line: str = ""
+    others: tuple[str, ...] = ()
 
 
 def judge(before: Seen | None, now: Seen) -> tuple[Doing, bool | None]:
@@ -77,7 +80,7 @@ def judge(before: Seen | None, now: Seen) -> tuple[Doing, bool | None]:
 def _first(now: Seen) -> Doing:
     if not now.answered:
         return "not_answering"
-    return "waiting_for_loader" if _in(now, _LOADER) else "unknown"
+    return "waiting_for_loader" if _in(now.frames, _LOADER) else "unknown"
 
 
 def _compared(
@@ -90,14 +93,17 @@ def _compared(
     busy = process.cpu_s - then.cpu_s >= BUSY * elapsed_s
     if _transferred(then, process):
         return "moving", True
-    if _in(now, *_COMPILER):
+    if _in(now.frames, _COMPILER):
         return "compiling", True
-    if _in(now, _LOADER):
+    # One that sleeps between its batches is hardly ever in the model when it is looked at.
+    if _in((*before.others, *now.others), _MODEL):
+        return "evaluating", True
+    if _in(now.frames, _LOADER):
         workers = process.children_cpu_s - then.children_cpu_s >= BUSY * elapsed_s
         return ("loading", True) if workers or busy else ("waiting_for_loader", False)
     if process.state == "D":
         return "in_kernel", False
-    if busy and (_in(now, _MODEL) or _in(before, _MODEL)):
+    if busy and _in((*before.frames, *now.frames), _MODEL):
         return "evaluating", True
     if busy:
         # A step that the probe leaves out marks nothing: its computing cannot be told from a loop.
@@ -114,5 +120,5 @@ def _transferred(then: ProcessLook, process: ProcessLook) -> bool:
     )
 
 
-def _in(seen: Seen, *places: str) -> bool:
-    return any(place in frame for frame in seen.frames for place in places)
+def _in(frames: Iterable[str], places: Iterable[str]) -> bool:
+    return any(place in frame for frame in frames for place in places)

@@ -12,7 +12,7 @@ from typing import Protocol
 from paceline.events import RankLook
 from paceline.sidecar.columns import LONGEST_WORD
 from paceline.sidecar.look_verdict import UNSEEN, ProcessLook, Seen, WorkerLine, judge
-from paceline.training.look_messages import LONGEST_FRAME, MOST_FRAMES, Looked
+from paceline.training.look_messages import LONGEST_FRAME, MOST_FRAMES, MOST_OTHERS, Looked
 
 #: A rank that marked nothing for so long is looked at: at least, for so many times the longest gap that ended, at most.
 LEAST_S, TIMES, MOST_S = 5.0, 3.0, 10.0
@@ -167,7 +167,8 @@ class Looks:
         process = self._read(rank.pid, rank.task) if rank.pid else ProcessLook(UNSEEN)
         seen = Seen(now_s, process, answer is not None, answer.timed if answer else True, rank.marked)
         if answer is not None:
-            seen = seen._replace(frames=tuple(answer.frames[:MOST_FRAMES]), line=answer.line)
+            others = tuple(answer.others[:MOST_OTHERS])
+            seen = seen._replace(frames=tuple(answer.frames[:MOST_FRAMES]), line=answer.line, others=others)
         doing, moved = judge(before, seen)
         rank.asked, rank.answer, rank.before, rank.marked = None, None, seen, False
         then = before.process if before is not None else None

@@ -16,21 +16,23 @@ if TYPE_CHECKING:
 #: The first byte of an answer, and the word under which a sidecar asks.
 LOOKED = b"w"
 LOOK = "look"
-#: Frames in an answer, and characters of one.
-MOST_FRAMES, LONGEST_FRAME = 12, 200
+#: Frames of the stack in an answer, others that the thread came through, and characters of one.
+MOST_FRAMES, MOST_OTHERS, LONGEST_FRAME = 12, 24, 200
 
 
 @dataclass(frozen=True)
 class Looked:
     """Where the thread that trains is: ``frames`` (file:line function), the innermost first, and of them ``line``,
     the innermost in the user's own code, "" where there is none. ``task`` is the thread as the kernel knows it;
-    ``timed`` is false while the probe is off."""
+    ``timed`` is false while the probe is off. ``others`` are functions that it was in within the next fifth of a second
+    and that are not in ``frames``."""
 
     number: Count
     task: Whole
     timed: bool
     line: str
     frames: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
 
 
 def encode_look(number: int) -> bytes:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from paceline.training.look_messages import LONGEST_FRAME, MOST_FRAMES, Looked
+from paceline.training.look_messages import LONGEST_FRAME, MOST_FRAMES, MOST_OTHERS, Looked
 from paceline.visible import visible
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Frames walked at most: deep recursion must not cost more than that.
 MOST_WALKED = 400
+#: Samples after the look, and seconds between them: whoever sleeps between two short pieces of work is seen at one.
+SAMPLES, SAMPLE_S = 40, 0.005
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _INSTALLED = ("site-packages", "dist-packages")
@@ -27,6 +30,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 def look(probe: Probe, number: int) -> Looked:
     """What look ``number`` sees of the thread that trains."""
     frames: list[str] = []
+    known: set[tuple[str, str]] = set()
     line = ""
     frame: FrameType | None = sys._current_frames().get(probe.thread)
     for _ in range(MOST_WALKED):
@@ -38,8 +42,30 @@ def look(probe: Probe, number: int) -> Looked:
             line = text if own else line
             if len(frames) < MOST_FRAMES:
                 frames.append(text)
+                known.add(_function(frame))
         frame = frame.f_back
-    return Looked(number, probe.task, not probe.off, line, frames)
+    return Looked(number, probe.task, not probe.off, line, frames, _others(probe.thread, known))
+
+
+def _others(thread: int, known: set[tuple[str, str]]) -> list[str]:
+    """Functions that samples show ``thread`` in, and that are not ``known`` yet."""
+    others: list[str] = []
+    for _ in range(SAMPLES):
+        time.sleep(SAMPLE_S)
+        frame = sys._current_frames().get(thread)
+        for _ in range(MOST_FRAMES):
+            if frame is None or len(others) == MOST_OTHERS:
+                break
+            if _function(frame) not in known:
+                known.add(_function(frame))
+                others.append(place_of(frame, frame.f_lineno))
+            frame = frame.f_back
+    return others
+
+
+def _function(frame: FrameType) -> tuple[str, str]:
+    """Whose frame it is. Two code objects are equal wherever their files read the same."""
+    return frame.f_code.co_filename, frame.f_code.co_name
 
 
 def is_users(frame: FrameType) -> bool:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 UV = """#!/bin/bash
 case "$*" in
 *venv*)
-  mkdir -p lab/bin lab/lib/one-1.dist-info
+  mkdir -p lab/bin lab/lib/python3/site-packages/one-1.dist-info/vendored/two-1.dist-info
   ln -sf "$(type -P true)" lab/bin/python
   ;;
 *sync*)
@@ -52,7 +52,7 @@ def test_size_what_is_fetched_and_progress_are_lines(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert "2 packages of requirements.lock, 5 to 7 GB with PyTorch" in first[0]
     assert "Downloading torch (846.9MiB)\n" in first
-    assert sum("1 of 2 packages installed" in line for line in first) >= 2
+    assert sum("1 of at most 2 packages installed" in line for line in first) >= 2
     assert "one==1" not in "".join(first) + rest
 
 

@@ -24,6 +24,11 @@ def later(process=IDLE, **changed):
         (later(IDLE._replace(cpu_s=1.1)), ("waiting", False)),
         (later(IDLE._replace(cpu_s=6.0), timed=False), ("computing", None)),
         (later(IDLE._replace(cpu_s=6.0), frames=MODEL), ("evaluating", True)),
+        (later(IDLE._replace(cpu_s=1.2), others=MODEL), ("evaluating", True)),
+        (later(others=MODEL), ("evaluating", True)),
+        (later(frames=LOADER, others=MODEL), ("evaluating", True)),
+        (later(others=("threading.py:3 is_set",)), ("waiting", False)),
+        (later(frames=MODEL), ("moving", True)),
         (later(IDLE._replace(cpu_s=6.0), frames=("/x/torch/_dynamo/a.py:1 f",)), ("compiling", True)),
         (later(marked=True), ("moving", True)),
         (later(frames=("train.py:9 main",)), ("moving", True)),
@@ -46,6 +51,11 @@ def later(process=IDLE, **changed):
 def test_two_looks_say_what_a_rank_does(now, verdict):
     """By its process, its stack and its probe; what moves is no hang."""
     assert judge(WAITS, now) == verdict
+
+
+def test_an_evaluation_seen_once_is_one_at_the_next_look():
+    """Of two looks at one that sleeps between its batches, either may have come in a long sleep."""
+    assert judge(WAITS._replace(others=MODEL), later()) == ("evaluating", True)
 
 
 def test_one_look_says_nothing_of_movement():

@@ -142,7 +142,7 @@ def test_each_kind_of_message_has_a_first_byte_of_its_own():
 
 def test_an_answer_to_a_look_is_read_and_bounded():
     """What a rank says of where it is; numbers that cannot be are refused."""
-    looked = Looked(3, 4121, True, "train.py:45 evaluate", ["train.py:45 evaluate"])
+    looked = Looked(3, 4121, True, "train.py:45 evaluate", ["train.py:45 evaluate"], ["loss.py:3 mean"])
     assert decode(encode_looked(looked)) == looked
     with pytest.raises(NotAMessageError):
         decode(encode_looked(Looked(-1, 0, True, "")))

@@ -2,11 +2,20 @@
 
 import json
 import threading
+import time
 
 import pytest
 
 from paceline.training import looking
-from paceline.training.look_messages import LONGEST_FRAME, LOOKED, MOST_FRAMES, decode_look, encode_look, encode_looked
+from paceline.training.look_messages import (
+    LONGEST_FRAME,
+    LOOKED,
+    MOST_FRAMES,
+    MOST_OTHERS,
+    decode_look,
+    encode_look,
+    encode_looked,
+)
 from paceline.training.looking import look
 from paceline.training.probe import Probe
 
@@ -95,6 +104,52 @@ def test_names_that_no_terminal_takes_are_escaped(at):
     assert "\n" not in frame
     assert "\x1b" not in frame
     assert json.loads(encode_looked(seen)[1:])["frames"] == seen.frames
+
+
+def test_what_a_thread_does_between_two_sleeps_is_seen():
+    """One look alone would nearly always find it asleep."""
+    probe, ready, over = Probe(), threading.Event(), threading.Event()
+    in_model, in_file = in_a_module("torch.nn", "/x/torch/nn/modules/module.py"), in_a_module("train", "/x/train.py")
+
+    def train():
+        probe.adopt_thread()
+        while not over.is_set():
+            for step in (in_file, in_model):
+                step(lambda: time.sleep(0.01))
+                ready.set()
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    ready.wait()
+    try:
+        seen = look(probe, 7)
+    finally:
+        over.set()
+        thread.join()
+    places = {place.rpartition("/")[2] for place in (*seen.frames, *seen.others)}
+    assert {"module.py:2 step", "train.py:2 step"} <= places
+    assert not set(seen.frames).intersection(seen.others)
+
+
+def test_others_are_bounded():
+    """A thread that is somewhere else each time."""
+    probe, over = Probe(), threading.Event()
+
+    def train():
+        probe.adopt_thread()
+        for number in range(10_000):
+            if over.is_set():
+                return
+            in_a_module(f"m{number}", f"/x/{number}.py")(lambda: time.sleep(0.001))
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    try:
+        seen = look(probe, 7)
+    finally:
+        over.set()
+        thread.join()
+    assert len(seen.others) <= MOST_OTHERS
 
 
 def test_a_thread_that_has_ended_has_no_stack():
