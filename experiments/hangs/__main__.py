@@ -10,6 +10,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from experiments.machine import headline, machine
@@ -19,7 +20,7 @@ from .cases import BY_NAME, CASES, Outcome, hangs_of, judged
 
 EXAMPLES = """examples:
   make bench-hangs                                     every case three times; some forty minutes
-  make bench-hangs ARGS='--runs 20 --out hangs.jsonl'  go on where it was ended
+  make bench-hangs ARGS='--runs 20 --at-once 4 --out hangs.jsonl'  go on where it was ended, four at a time
   make bench-hangs ARGS='--only fifo,stop --runs 1'
 """
 HEAD = ["case", "runs", "suspected (s)", "confirmed (s)", "right kind", "right rank", "right line"]
@@ -30,19 +31,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _options(argv)
     before, path = machine(), Path(options.out)
     outcomes = _read(path)
-    for number in range(options.runs):
-        for case in options.only:
-            if sum(one.case == case for one in outcomes) <= number:
-                with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
-                    outcome = judged(BY_NAME[case], hangs_of(case, Path(folder)))
+    wanted = [
+        case
+        for number in range(options.runs)
+        for case in options.only
+        if sum(one.case == case for one in outcomes) <= number
+    ]
+    with ThreadPoolExecutor(options.at_once) as pool:
+        try:
+            for ran in as_completed([pool.submit(_run, case) for case in wanted]):
+                outcome = ran.result()
                 outcomes.append(outcome)
                 with path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(outcome._asdict() | {"load": os.getloadavg()[0]}) + "\n")
-                print(f"{case}: {_said(outcome)}", file=sys.stderr, flush=True)
+                print(f"{outcome.case}: {_said(outcome)}", file=sys.stderr, flush=True)
+        finally:
+            pool.shutdown(cancel_futures=True)
     shown = [one for one in outcomes if one.case in options.only]
     print(headline({"machine": before, "quick": options.runs < 20, "took_s": os.times().elapsed - options.began_s}))
     print(f"\n{table(HEAD, [_row(case, shown) for case in options.only])}")
     return 0 if all(one.kind and one.ranks and one.line for one in shown) else 1
+
+
+def _run(case: str) -> Outcome:
+    with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
+        return judged(BY_NAME[case], hangs_of(case, Path(folder)))
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -53,13 +66,21 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = [case.name for case in CASES]
+    at_once = "runs at a time (1): their ranks wait most of the time, and load each other while they start"
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="runs of each case (3)")
+    parser.add_argument("--at-once", type=_positive, default=1, metavar="N", help=at_once)
     parser.add_argument("--only", type=_names, default=names, metavar="NAMES", help=f"of {', '.join(names)}")
     parser.add_argument("--out", default="build/hangs.jsonl", metavar="FILE", help="outcomes (build/hangs.jsonl)")
     options = parser.parse_args(argv)
     options.began_s = os.times().elapsed
     Path(options.out).parent.mkdir(parents=True, exist_ok=True)
     return options
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
 
 
 def _names(text: str) -> list[str]:

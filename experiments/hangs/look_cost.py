@@ -40,7 +40,7 @@ def cost(times: int) -> Cost:
             one.kill()
             one.communicate()
     probe = cast("Any", SimpleNamespace(thread=threading.get_ident(), task=0, off=False))
-    return Cost(sidecar_s, _deep(FRAMES, lambda: _mean_s(lambda: look(probe, 1), times // 20)))
+    return Cost(sidecar_s, _deep(FRAMES, lambda: _mean_s(lambda: look(probe, 1), max(times // 20, 1))))
 
 
 def _mean_s(work: Callable[[], object], times: int) -> float:
