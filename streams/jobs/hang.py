@@ -1,16 +1,18 @@
 """Has the job stopped: who waits in which collective, who has not called it, and where its code is.
 
 Rule of this file: pure. The ranks that wait say so themselves; who is missing follows from the numbers of the
-collectives that each rank is known to have reached. A rank that is missing here because it waits elsewhere is a victim:
-accused are those who are missing and wait nowhere. How long counts by each waiter's own clock. Where the missing were
-looked at and do not move, it is reported early; while one of them moves (a checkpoint, an evaluation), not at all, and
-after that the time counts from its last movement. Before the first collective of a group nobody says who its members
-are: then every rank that waits nowhere may be the one.
+collectives that each rank is known to have reached; who waited there until a timeout or its end is not missing. A rank
+that is missing here because it waits elsewhere is a victim: accused are those who are missing and wait nowhere. How
+long counts by each waiter's own clock. Where the missing were looked at and do not move, it is reported early; while
+one of them moves (a checkpoint, an evaluation), not at all, and after that the time counts from its last movement.
+Before the first collective of a group nobody says who its members are: then every rank that waits nowhere may be the
+one.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -106,6 +108,9 @@ class Stop(msgspec.Struct):
     #: Ranks that may be the members never heard of; and whether others were looked at, but none of those missing.
     perhaps: list[Seen] = []
     unlooked: bool = False
+    #: Ranks that called it and wait there no longer: the first of them, and how many they are.
+    left: list[int] = []
+    leaves: int = 0
 
     def accused(self) -> list[int]:
         """The ranks to name: those missing, or the few that call something else."""
@@ -273,6 +278,8 @@ class Hang:
             unknown=place.unknown(),
             last_seq=place.last_seq(),
             calls=calls if len(calls) > 1 else [],
+            left=sorted(islice(place.left, MOST_TOLD)),
+            leaves=len(place.left),
         )
         self._cross(stop, place, expected)
         self._name_unknown(stop, place, expected)
@@ -326,6 +333,7 @@ class Hang:
         """The state as plain data."""
         return {
             "waits": [msgspec.to_builtins(wait) for waits in self.waits.waits.values() for wait in waits.values()],
+            "left": [msgspec.to_builtins(wait) for wait in self.waits.left()],
             "reached": [[group, list(reached.items())] for group, reached in self.waits.reached.items()],
             "looks": [msgspec.to_builtins(place) for place in self.looks.values()],
             "longest_s": self.longest_s,
@@ -349,6 +357,8 @@ class Hang:
             waits.setdefault(wait.rank, []).append(wait)
         for rank, its in waits.items():
             self.waits.stand(rank, its)
+        for wait in msgspec.convert(data.get("left", []), list[Wait]):
+            self.waits.give_up(wait)
         self.longest_s, self.last_step = float(data["longest_s"]), int(data["last_step"])
         self.moved_s = float(data.get("moved_s", 0.0))
         self.reported = msgspec.convert(data.get("reported"), Reported | None)
@@ -414,6 +424,9 @@ def _reason(stop: Stop) -> str:
         works = next((place for place in stop.perhaps if place.moved), None)
         may = f"; rank {works.rank} may be one: {_what(works)}" if works else ""
         return f"{members} never reported{may}"
+    if stop.left:
+        verb = "waits" if stop.leaves == 1 else "wait"
+        return f"{plain_ranks(stop.left, stop.leaves)} called it and no longer {verb} in it"
     return "every member of the group waits in it or in another collective"
 
 

@@ -92,11 +92,14 @@ class Place:
     def __init__(self, group: str, seq: int) -> None:
         self.group, self.seq = group, seq
         self.waits: dict[int, Wait] = {}
+        #: Who waited here until it gave up, or was ended: it has called it, whatever it waits for now.
+        self.left: dict[int, Wait] = {}
         self.sizes: Counter[int] = Counter()
-        #: Ranks that others keep here, and how many of them have never been through a collective of the group.
+        #: Ranks that others keep here; of these and of those that left, how many have never been through a collective
+        #: of the group.
         self.waiting: list[int] = []
         self.strangers = 0
-        #: How many ranks have not been through it; of those, who does not wait here, and who waits nowhere.
+        #: How many ranks have not been through it; of those, who has not called it, and who of them waits nowhere.
         self.below = 0
         self.behind: list[int] = []
         self.missing: list[int] = []
@@ -104,7 +107,7 @@ class Place:
         self.known = 0
         #: What decided whether it keeps those who wait, when that was last worked out.
         self.terms: tuple[Any, ...] = ()
-        #: What those who wait have called, and the lines at which they are.
+        #: What those who wait or have left have called, and the lines at which those who wait are.
         self._calls: dict[tuple[str, int | None], list[int]] = {}
         self.operations: Counter[str] = Counter()
         self.lines: Counter[str] = Counter()
@@ -116,21 +119,34 @@ class Place:
 
     def enter(self, rank: int, line: str) -> None:
         """``rank`` is kept here, at ``line`` of its code."""
-        wait = self.waits[rank]
         insort(self.waiting, rank)
-        insort(self._calls.setdefault(wait.call(), []), rank)
-        self.operations[wait.operation] += 1
+        self._call(rank, self.waits[rank])
         self.lines[line] += 1
 
     def leave(self, rank: int, line: str) -> None:
         """Nobody keeps ``rank`` here any longer."""
-        wait = self.waits[rank]
         _remove(self.waiting, rank)
+        self._uncall(rank, self.waits[rank])
+        _less(self.lines, line)
+
+    def give_up(self, rank: int, wait: Wait) -> None:
+        """``rank`` waits here no longer, and has not been through it."""
+        self.left[rank] = wait
+        self._call(rank, wait)
+
+    def come_back(self, rank: int) -> None:
+        """``rank`` has not given up."""
+        self._uncall(rank, self.left.pop(rank))
+
+    def _call(self, rank: int, wait: Wait) -> None:
+        insort(self._calls.setdefault(wait.call(), []), rank)
+        self.operations[wait.operation] += 1
+
+    def _uncall(self, rank: int, wait: Wait) -> None:
         _remove(self._calls[wait.call()], rank)
         if not self._calls[wait.call()]:
             del self._calls[wait.call()]
         _less(self.operations, wait.operation)
-        _less(self.lines, line)
 
     def follow(self, behind: list[int], missing: list[tuple[int, int]]) -> None:
         """Who has not been through it so far, and of those who wait nowhere the number that each has got to."""
@@ -234,8 +250,10 @@ class Waits:
         was, now = before is not None and before < place.seq, seq < place.seq
         place.below += now - was
         place.known = len(self.reached[place.group])
-        if place.where in self._kept.get(rank, ()):
+        if rank in place.left or place.where in self._kept.get(rank, ()):
             place.strangers -= before is None
+            if rank in place.left and not now:
+                place.come_back(rank)
         else:
             if was and before is not None:
                 self._pass(place, rank, before)
@@ -265,6 +283,19 @@ class Waits:
             if where not in followed:
                 self._go(rank, where)
         self._untimed.add(rank)
+
+    def left(self) -> Iterator[Wait]:
+        """The last waits of those who have called what others wait in, and wait there no longer."""
+        for places in self._places.values():
+            for place in places.values():
+                yield from place.left.values()
+
+    def give_up(self, wait: Wait) -> None:
+        """A rank has called what others wait in, and waits there no longer."""
+        place = self._places.get(wait.group, {}).get(wait.seq)
+        if place is not None and wait.rank not in place.waits:
+            self._give_up(place, wait)
+            self._settle(place)
 
     def see(self, rank: int, line: str) -> None:
         """``rank`` was seen at ``line``; "": where it is, is not known."""
@@ -316,6 +347,7 @@ class Waits:
         place = places.get(seq) or self._open(where)
         if rank in place.waits:
             self._forget(place, rank)
+        self._come_back(place, rank)
         place.waits[rank] = wait
         place.sizes[wait.size] += 1
         if self._keeps(place, rank):
@@ -324,8 +356,11 @@ class Waits:
 
     def _go(self, rank: int, where: Where) -> None:
         place = self._places[where[0]][where[1]]
+        kept, wait = where in self._kept.get(rank, ()), place.waits[rank]
         self._forget(place, rank)
         if place.waits:
+            if kept:
+                self._give_up(place, wait)
             self._settle(place)
             return
         self._first.drop(where)
@@ -339,6 +374,22 @@ class Waits:
         if place.where in self._kept.get(rank, ()):
             self._release(place, rank)
         _less(place.sizes, place.waits.pop(rank).size)
+
+    def _give_up(self, place: Place, wait: Wait) -> None:
+        at = self.reached.get(place.group, {}).get(wait.rank)
+        if at is None or at < place.seq:
+            if at is not None:
+                self._pass(place, wait.rank, at)
+            place.strangers += at is None
+            place.give_up(wait.rank, wait)
+
+    def _come_back(self, place: Place, rank: int) -> None:
+        if rank in place.left:
+            place.come_back(rank)
+            at = self.reached.get(place.group, {}).get(rank)
+            place.strangers -= at is None
+            if at is not None:
+                self._fall_behind(place, rank, at)
 
     def _has_room(self, where: Where) -> bool:
         """Whether a place may be followed, beside those that are."""

@@ -1,9 +1,12 @@
 """A job that stands still: who waits, who is missing, for how long."""
 
+from random import Random
+
 import pytest
 
 from paceline.events import OpenCollective, RankLook
 from streams.jobs.hang import MOVES_S, Hang, HangConfig, said
+from streams.jobs.waits import Wait, Waits
 
 MEMBERS = 4
 
@@ -307,6 +310,107 @@ class TestCalls:
         """Names of operations come from outside."""
         odd = {rank: {"operation": f"op{rank}" * 50} for rank in range(4)}
         assert len(said(trains.update(*wait(24, range(4), odd)), {}).summary) < 2000
+
+
+class TestWhoLeaves:
+    """Ranks that have waited give up, by a timeout of theirs or because they are ended, one before the other."""
+
+    @pytest.mark.parametrize("leaving", [(0,), (0, 1), (0, 1, 3)])
+    def test_whoever_called_something_else_stays_the_one(self, trains, wait, leaving):
+        """Those who gave up have called it: they are not missing, and what they called still counts."""
+        other = {2: {"operation": "all_gather"}}
+        trains.update(*wait(24, range(4), other))
+        stay = [rank for rank in range(4) if rank not in leaving]
+        assert trains.update(*wait(41, stay, other)) is None
+        told = said(trains.update(*wait(600, stay, other)) or trains.tracker.get("job"), {})
+        assert told.subject.ranks == (2,)
+        assert "ranks 0, 1 and 3 called all_reduce, rank 2 called all_gather" in told.summary
+
+    def test_the_missing_rank_stays_the_one(self, trains, wait, look):
+        look({2: SPINS})
+        trains.update(*wait(12))
+        found = trains.update(*wait(24, (3,)))
+        assert (found.state, said(found, {}).subject.ranks) == ("confirmed", (2,))
+
+    def test_who_left_before_it_was_too_long_is_not_accused(self, trains, wait):
+        """Their timeout is shorter than the threshold."""
+        trains.update(*wait(5, range(4)))
+        told = said(trains.update(*wait(30, (2,))), {})
+        assert told.subject.ranks == ()
+        assert "; ranks 0, 1 and 3 called it and no longer wait in it" in told.summary
+
+    def test_who_never_was_through_a_collective_is_not_unknown_then(self, hang, wait):
+        """It waited in the first one of its group."""
+        waits = {rank: {"group": "new", "seq": 0} for rank in range(4)}
+        hang.update(*wait(5, range(4), waits))
+        told = said(hang.update(*wait(30, (2, 3), waits)), {})
+        assert "ranks 0 and 1 called it and no longer wait in it" in told.summary
+
+    def test_who_comes_back_or_goes_on_is_as_before(self, trains, wait):
+        """A message was lost, or what ended is reported later."""
+        trains.update(*wait(24))
+        trains.update(*wait(25, (1, 3)))
+        trains.update(*wait(26))
+        assert trains.waits.first().waiting == [0, 1, 3]
+        trains.update(*wait(27, (1, 3)))
+        been_through(trains, {0: 1, 1: 0, 2: 0, 3: 0})
+        trains.update(*wait(28, (1, 3)))
+        assert (trains.waits.first().missing, list(trains.waits.first().left)) == ([2], [])
+
+    def test_restored_it_goes_on(self, trains, wait):
+        """Who gave up is state."""
+        other = {2: {"operation": "all_gather"}}
+        for ranks in (range(4), (2, 3)):
+            trains.update(*wait(12, ranks, other))
+        again = Hang(HangConfig())
+        again.load(trains.snapshot())
+        for seconds in (24, 41):
+            assert again.update(*wait(seconds, (2,), other)) == trains.update(*wait(seconds, (2,), other))
+        assert said(again.tracker.get("job"), {}).subject.ranks == (2,)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_came_in_whichever_order_a_restored_one_knows_the_same(seed):
+    """Counts and lists that follow each rank are what the state says, worked out anew."""
+    random, groups = Random(seed), ("a", "b")
+    live = Waits()
+
+    def waits(rank):
+        for group in random.sample(groups, random.randrange(3)):
+            calls = random.choice(("all_reduce", "all_gather", "send")), random.choice((None, 4, 8))
+            yield Wait(rank, group, random.choice((2, 5)), random.randrange(4), calls[0], random.random(), calls[1])
+
+    for _ in range(60):
+        rank, group = random.randrange(5), random.choice(groups)
+        if random.random() < 0.3:
+            live.reach(rank, group, random.randrange(4))
+        else:
+            live.stand(rank, waits(rank))
+        if random.random() < 0.2:
+            live.see(rank, random.choice(("", "a.py:1 f", "b.py:2 g")))
+        assert known(again := restored(live)) == known(live)
+        assert again.longest_s() == live.longest_s()
+
+
+def restored(waits):
+    one, other = Hang(HangConfig()), Hang(HangConfig())
+    one.waits = waits
+    other.load(one.snapshot())
+    for rank in range(5):
+        other.waits.see(rank, waits._lines.get(rank, ""))
+    return other.waits
+
+
+def known(waits):
+    """All that is known of each place."""
+    return {
+        place.where: (
+            place.waiting, place.behind, place.missing, place.last_seq(), place.unknown(), place.below, place.calls(),
+            place.differ(), place.lacks(), sorted(place.left), +place.lines, +place.operations, place.strangers,
+        )
+        for places in waits._places.values()
+        for place in places.values()
+    }  # fmt: skip
 
 
 def test_it_fires_at_half_a_minute_and_is_sure_at_a_minute(hang, wait):
