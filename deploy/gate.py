@@ -286,8 +286,10 @@ class Beside:
 
 
 def _start(words: Sequence[str], **environ: str) -> subprocess.Popen[bytes]:
+    # What `make test` tells its own children of itself would change what a `make` in a test prints.
+    inherited = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     # Processes beside each other with as many threads of linear algebra as cores spin, at worst for minutes.
-    return subprocess.Popen(words, cwd=ROOT, env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **environ})  # noqa: S603 - our own commands
+    return subprocess.Popen(words, cwd=ROOT, env={**inherited, "OPENBLAS_NUM_THREADS": "1", **environ})  # noqa: S603 - our own commands
 
 
 def _run(words: Sequence[str], **environ: str) -> int:

@@ -177,6 +177,18 @@ def test_what_cannot_be_fetched_is_named_and_nothing_is_tested(
 
 
 @pytest.mark.slow
+def test_what_make_says_to_its_children_reaches_no_test(
+    commands: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A `make` in a test would print which folder it enters, or take our ARGS."""
+    folder = commands(python='[ -e told ] || echo "$MAKEFLAGS$MFLAGS$MAKELEVEL" > told; exit 5')
+    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
+        monkeypatch.setenv(name, "w -- ARGS=--random-order")
+    gate.run("land", [], "2", [])
+    assert (folder / "told").read_text() == "\n"
+
+
+@pytest.mark.slow
 def test_a_test_that_passes_alone_is_flaky_and_told(
     commands: Callable[..., Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
