@@ -95,6 +95,8 @@ def _wide(number: int, span: Span, rows: list[_Row]) -> StepRow:
 def _within(spans: list[Span], begins: Any, ends: Any) -> Ints:
     """The place of the step in which each span begins, -1 for none."""
     starts = np.array([span.start for span in spans])
+    if not len(begins):
+        return np.full(len(spans), -1)
     place = np.searchsorted(begins, starts, side="right") - 1
     return np.where((place >= 0) & (starts < ends[np.maximum(place, 0)]), place, -1)
 
