@@ -88,11 +88,7 @@ def forecast(question: Question, models: Registry) -> ForecastResult:
     """
     if question.model not in (ENSEMBLE, THOROUGH, *models.names):
         raise UnknownModelError(f"no model {question.model!r}; there are {', '.join(MODELS)}")
-    measured = question.values[np.isfinite(question.values)]
-    if not measured.size:
-        raise ValueError("nothing was measured")
-    # By a power of two, so that no value changes but its exponent and none overflows.
-    unit = 2.0 ** (math.frexp(float(np.abs(measured).max()))[1] - 1) if measured.any() else 1.0
+    unit = _unit(question.values)
     series, gap = _series(question, unit), _gap(question.values)
     levels = np.union1d(SCORED, question.levels)
     notes = _notes(question, series)
@@ -110,10 +106,12 @@ def backtests(question: Question, models: Registry) -> list[tuple[str, float | N
     Raises:
         ValueError: nothing was measured.
     """
-    series = _series(question, 1.0)
-    test = backtest.run(series, question.horizon, SCORED, models.members)
+    unit = _unit(question.values)
+    test = backtest.run(_series(question, unit), question.horizon, SCORED, models.members)
     rows = [
-        (name, test.losses.get(name), _covered(test, test.forecasts.get(name)) if name in test.losses else None)
+        (name, _lost(test.losses[name], unit), _covered(test, test.forecasts[name]))
+        if name in test.losses
+        else (name, None, None)
         for name in models.members
     ]
     return sorted(rows, key=lambda row: math.inf if row[1] is None else row[1])
@@ -127,6 +125,18 @@ def _covered(test: Backtest, made: Array | None) -> float | None:
     low, high = (int(np.searchsorted(test.levels, level)) for level in (0.1, 0.9))
     inside = (test.actual >= made[..., low]) & (test.actual <= made[..., high])
     return float(inside[measured].mean())
+
+
+def _unit(values: Array) -> float:
+    """By what values are divided before anything is computed: a power of two, so that only their exponents change.
+
+    Raises:
+        ValueError: nothing was measured.
+    """
+    measured = values[np.isfinite(values)]
+    if not measured.size:
+        raise ValueError("nothing was measured")
+    return float(2.0 ** (math.frexp(float(np.abs(measured).max()))[1] - 1)) if measured.any() else 1.0
 
 
 def _series(question: Question, unit: float) -> Series:
