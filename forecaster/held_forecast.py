@@ -7,8 +7,8 @@ import numpy as np
 
 from paceline.events import Backtest, Forecast
 
-from .forecast import ENSEMBLE, ForecastResult, Question
 from .memory import Held
+from .question import ENSEMBLE, ForecastResult, Question
 
 #: Those of the intervals that hold 50, 80 and 95 %, and each tenth.
 LEVELS = (0.025, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.975)

@@ -5,13 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from forecaster.forecast import Question, backtests, forecast
+from forecaster.forecast import backtests, forecast
+from forecaster.gate import shipped
 from forecaster.grid import gridded
 from forecaster.models import network
 from forecaster.models.registry import registry
+from forecaster.question import Question
 
 LEVELS = np.array([0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975])
-MODELS = registry(network.shipped())
+MODELS = registry(network.shipped(), gate=shipped())
 RNG = np.random.default_rng(9)
 CLOCK = np.cumsum(np.where(RNG.random(300) < 0.03, 600.0, 60.0))
 SHAPES = {
