@@ -81,6 +81,12 @@ def _shares(asked: Asked, models: Registry, forecasts: Mapping[str, Array], test
     return usual
 
 
+def untested(models: Registry) -> Choice:
+    """For a series without a back-test: the members that need little history."""
+    shares = ensemble.weights([name for name in models.members if name not in ensemble.BASELINES], {})
+    return Choice(ENSEMBLE, shares, "naive", 0, notes=("no back-test yet",))
+
+
 def naive_of(test: Backtest) -> str:
     """The naive forecast that the others are compared with."""
     return "seasonal_naive" if "seasonal_naive" in test.losses else "naive"

@@ -86,10 +86,10 @@ def width(test: Backtest, made: Array) -> float:
     return float(1.0 + (best - 1.0) * count / (count + TRUSTED))
 
 
-def widened(quantiles: Array, levels: Array, factor: float) -> Array:
-    """``quantiles`` moved away from the median by ``factor``; levels on its last axis."""
+def widened(quantiles: Array, levels: Array, factor: Array | float) -> Array:
+    """``quantiles`` (… x steps x levels) moved away from the median by ``factor``, one number or one a step."""
     middle = quantiles[..., int(np.argmin(np.abs(levels - 0.5)))][..., None]
-    return np.asarray(middle + factor * (quantiles - middle))
+    return np.asarray(middle + np.asarray(factor)[..., None] * (quantiles - middle))
 
 
 def mixed(made: Array, naive: Array, share: float) -> Array:

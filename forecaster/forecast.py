@@ -5,11 +5,13 @@ Rule of this file: pure, the same question always has the same answer.
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from . import backtest, ensemble, zero_inflation
-from .choice import Choice, choose, covered, naive_of
+from .choice import Choice, choose, covered, naive_of, untested
+from .conformal import Widths
 from .context import ForecastContext
 from .models.model import Model, UnsuitedError
 from .models.registry import NAMES, Registry
@@ -43,6 +45,41 @@ def forecast(question: Question, models: Registry) -> ForecastResult:
     return asked.in_units(_single(asked, models))
 
 
+def chosen(question: Question, models: Registry, widths: Widths | None = None) -> tuple[Choice, ForecastResult]:
+    """The ensemble's answer, and the choice behind it for ``repeated``. ``widths``: in place of the back-test's factor.
+
+    Raises:
+        ValueError: nothing was measured.
+    """
+    asked = Asked.of(replace(question, model=ENSEMBLE))
+    forecasts, choice = _decided(asked, models)
+    result = asked.in_units(_combined(choice, asked, forecasts, widths))
+    return replace(choice, loss=result.loss, naive_loss=result.naive_loss), result
+
+
+def repeated(
+    question: Question, choice: Choice | None, models: Registry, widths: Widths | None = None
+) -> ForecastResult:
+    """The answer by a ``choice`` that was made earlier; no back-test is made. None: there was none yet.
+
+    A choice of which no member can forecast any more counts as none.
+
+    Raises:
+        ValueError: nothing was measured.
+    """
+    kept = choice or untested(models)
+    asked = Asked.of(replace(question, model=ENSEMBLE, season=choice.season if choice else question.season))
+    wanted = {name: model for name, model in models.members.items() if name in kept.shares or name == kept.naive}
+    forecasts = _answers(asked.context, wanted)
+    shares = {name: share for name, share in kept.shares.items() if name in forecasts}
+    if choice and not shares:
+        return repeated(question, None, models, widths)
+    total = sum(shares.values())
+    kept = replace(kept, shares={name: share / total for name, share in shares.items()})
+    result = asked.in_units(_combined(kept, asked, forecasts, widths))
+    return replace(result, loss=kept.loss, naive_loss=kept.naive_loss)
+
+
 def backtests(question: Question, models: Registry) -> list[tuple[str, float | None, float | None]]:
     """Each member's back-test: name, loss and coverage of its 80 % interval, the best first; None: untried.
 
@@ -68,10 +105,15 @@ def _decided(asked: Asked, models: Registry) -> tuple[dict[str, Array], Choice]:
     return forecasts, choose(asked, models, forecasts, test)
 
 
-def _combined(choice: Choice, asked: Asked, forecasts: Mapping[str, Array]) -> ForecastResult:
+def _combined(
+    choice: Choice, asked: Asked, forecasts: Mapping[str, Array], widths: Widths | None = None
+) -> ForecastResult:
     """The answer of those that were chosen."""
     context = asked.context
-    values = ensemble.widened(ensemble.averaged(forecasts, choice.shares), context.levels, choice.factor)
+    factors = np.full(context.horizon, choice.factor)
+    if widths is not None:
+        factors[asked.gap :] = widths.factors(context.horizon - asked.gap)
+    values = ensemble.widened(ensemble.averaged(forecasts, choice.shares), context.levels, factors)
     naive, share = forecasts.get(choice.naive), choice.naive_share
     if naive is not None and share > 0.0:
         values = ensemble.mixed(values, naive, share)

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from forecaster.forecast import backtests, forecast
+from forecaster.conformal import Bucket, Widths
+from forecaster.forecast import backtests, chosen, forecast
 from forecaster.gate import shipped
 from forecaster.grid import gridded
 from forecaster.models import network
@@ -68,6 +69,17 @@ def test_a_stated_range_is_never_left(shape: str) -> None:
     kept(Question(SHAPES[shape], 60.0, 7, LEVELS, low=-1.0, high=2.0))
 
 
+@pytest.mark.parametrize("log_width", [-3.0, 3.0])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_extreme_widths_leave_no_range(shape: str, log_width: float) -> None:
+    """The widest and the narrowest interval that a state can ask for."""
+    question = Question(SHAPES[shape], 60.0, 70, LEVELS, high=1e301)
+    values = chosen(question, MODELS, Widths((Bucket(log_width),) * 5))[1].values
+    assert np.isfinite(values).all()
+    assert (np.diff(values, axis=1) >= 0.0).all()
+    assert values.max() <= 1e301
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_back_test_is_finite(shape: str) -> None:
     """Also of values whose squares are no numbers."""
@@ -77,7 +89,8 @@ def test_every_back_test_is_finite(shape: str) -> None:
     assert all(share is None or 0.0 <= share <= 1.0 for _, _, share in rows)
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.long
+@settings(max_examples=40, deadline=None)
 @given(
     values=some.lists(
         some.one_of(some.floats(allow_nan=False, allow_infinity=False), some.just(float("nan")), some.integers(-3, 3)),
