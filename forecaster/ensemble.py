@@ -3,7 +3,7 @@
 Rule of this file: pure. Weights rest on the series' own back-test and on a prior that was set on other series.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -17,25 +17,32 @@ PRIOR: Mapping[str, float] = {"network": 40.0, "fracast": 40.0}
 #: A member's weight falls with this power of its loss.
 POWER = 3.0
 #: For a series that often rests on its minimum only these speak: averages with the others would blur the two states.
-STATES = ("last_60", "last_240", "analog", "network")
+STATES = ("last_30", "last_60", "last_120", "last_240", "analog", "network")
 #: What the ensemble is compared with, and what answers where it loses; they do not speak in it.
 BASELINES = ("naive", "seasonal_naive")
 #: Without a back-test only these speak, which need little history.
 UNTESTED = ("changes", "last_60", "smoothing", "network")
-#: Shares of the naive forecast that the gate tries before it answers with it alone.
-GATE = (0.25, 0.5, 0.75)
+#: Shares of the naive forecast that are tried before it answers alone.
+NAIVE_SHARES = (0.25, 0.5, 0.75)
 #: Interval widths that are tried on the back-test, and how far the best of them is trusted: with so many values.
 WIDTHS = np.array([0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4, 1.6, 1.8])
 TRUSTED = 1000.0
 
 
-def weights(names: Iterable[str], losses: Mapping[str, float], speaking: Container[str] = ()) -> dict[str, float]:
-    """Member -> its share, summing to 1. Of ``names`` those ``speaking``, or all where none of them does.
+def speaking(forecasts: Iterable[str], losses: Mapping[str, float], rests: bool) -> tuple[str, ...]:
+    """Of those that can forecast the members that speak for such a series; all of them where none of those can.
 
-    Where there was a back-test, a member that could not take part in it is not heard.
+    ``rests``: the series often rests on its minimum. Where there was a back-test, a member that could not take part in
+    it does not speak.
     """
+    names = tuple(name for name in forecasts if not losses or name in losses)
+    members = tuple(name for name in names if name not in BASELINES)
+    return tuple(name for name in members if name in STATES or not rests) or members or names
+
+
+def weights(names: Iterable[str], losses: Mapping[str, float]) -> dict[str, float]:
+    """Member -> its share by its loss and a prior, summing to 1; of ``names`` those with a loss, if one has any."""
     names = list(names)
-    names = [name for name in names if name in speaking] or names
     tried = {name: losses[name] for name in names if name in losses}
     if not tried:
         chosen = [name for name in names if name in UNTESTED] or names
@@ -54,9 +61,9 @@ def averaged(forecasts: Mapping[str, Array], shares: Mapping[str, float]) -> Arr
     return np.sort(np.asarray(total), axis=-1)
 
 
-def hindcast(test: Backtest, speaking: Container[str]) -> Array:
+def hindcast(test: Backtest, shares: Mapping[str, float]) -> Array:
     """What the ensemble would have said at the back-test's moments: moments x steps x levels."""
-    return averaged(test.forecasts, weights(test.forecasts, test.losses, speaking))
+    return averaged(test.forecasts, shares)
 
 
 def width(test: Backtest, made: Array) -> float:
@@ -79,10 +86,10 @@ def width(test: Backtest, made: Array) -> float:
     return float(1.0 + (best - 1.0) * count / (count + TRUSTED))
 
 
-def widened(quantiles: Array, levels: Array, factor: float) -> Array:
-    """``quantiles`` moved away from the median by ``factor``; levels on its last axis."""
+def widened(quantiles: Array, levels: Array, factor: Array | float) -> Array:
+    """``quantiles`` (… x steps x levels) moved away from the median by ``factor``, one number or one a step."""
     middle = quantiles[..., int(np.argmin(np.abs(levels - 0.5)))][..., None]
-    return np.asarray(middle + factor * (quantiles - middle))
+    return np.asarray(middle + np.asarray(factor)[..., None] * (quantiles - middle))
 
 
 def mixed(made: Array, naive: Array, share: float) -> Array:
@@ -92,7 +99,7 @@ def mixed(made: Array, naive: Array, share: float) -> Array:
 
 def naive_share(test: Backtest, made: Array, naive: str) -> float:
     """The smallest share of the naive forecast with which ``made`` does not lose to it in the back-test."""
-    for share in GATE:
+    for share in NAIVE_SHARES:
         mixed_loss = loss(test, mixed(made, test.forecasts[naive], share))
         if mixed_loss is not None and mixed_loss <= test.losses[naive]:
             return share

@@ -9,6 +9,9 @@ import numpy as np
 
 from .series import Array
 
+#: A value that is less than this share of a level away from it is the level: an average of equals is rounded.
+ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class Exceedance:
@@ -29,6 +32,7 @@ def exceedance(values: Array, levels: Array, limit: float, interval_s: float) ->
     >>> exceedance(np.array([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]]), np.array([0.1, 0.5, 0.9]), 4.0, 60.0)
     Exceedance(early_s=120.0, median_s=120.0, probability=0.5)
     """
+    values = np.where(np.abs(values - limit) <= ROUNDING * abs(limit), limit, values)
     share = np.array([_above(row, levels, limit) for row in values])
     early, half = (_first(share > least - 1e-9, interval_s) for least in (0.1, 0.5))
     return Exceedance(early, half, float(share.max()))

@@ -7,8 +7,9 @@ import numpy as np
 
 from paceline.events import Backtest, Forecast
 
-from .forecast import ENSEMBLE, ForecastResult, Question
 from .memory import Held
+from .question import ENSEMBLE, ForecastResult, Question
+from .series import Array
 
 #: Those of the intervals that hold 50, 80 and 95 %, and each tenth.
 LEVELS = (0.025, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.975)
@@ -26,6 +27,21 @@ def question(held: Held, horizon: int = HORIZON, levels: tuple[float, ...] = LEV
     return Question(held.values, subject.interval_s, horizon, np.array(levels), subject.low, subject.high, None, model)
 
 
+def rounded(values: Array, low: float | None = None, high: float | None = None) -> Array:
+    """``values`` with six significant digits, from ``low`` to ``high``: written out they are a third as long.
+
+    >>> rounded(np.array([0.0, 123456.789, -1.23456789e-7, np.nan]), high=123456.9).tolist()
+    [0.0, 123456.9, -1.23457e-07, nan]
+    """
+    size = np.abs(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        digits = np.clip(5.0 - np.floor(np.log10(np.where(size > 0.0, size, 1.0))), -290.0, 290.0)
+        power = 10.0 ** np.abs(digits)
+        fine = np.where(digits >= 0, np.round(values * power) / power, np.round(values / power) * power)
+    kept = np.where(np.isfinite(fine), fine, values)
+    return np.clip(kept, -np.inf if low is None else low, np.inf if high is None else high)
+
+
 def event(held: Held, asked: Question, result: ForecastResult) -> Forecast:
     """The answer as it is published."""
     subject = held.subject
@@ -40,10 +56,10 @@ def event(held: Held, asked: Question, result: ForecastResult) -> Forecast:
         interval_s=subject.interval_s,
         model=result.model,
         levels=asked.levels.tolist(),
-        values=result.values.tolist(),
+        values=rounded(result.values, subject.low, subject.high).tolist(),
         history=result.history,
         season_s=result.season * subject.interval_s if result.season else None,
-        busy_ratio=None if result.above_rest is None else result.above_rest.tolist(),
+        busy_ratio=None if result.above_rest is None else rounded(result.above_rest).tolist(),
         backtest=Backtest(
             moments=result.moments,
             steps=result.steps,
@@ -52,7 +68,7 @@ def event(held: Held, asked: Question, result: ForecastResult) -> Forecast:
             coverage_80_ratio=result.coverage,
         ),
         notes=list(result.notes),
-        recent_values=[float(value) if np.isfinite(value) else None for value in held.values[-RECENT:]],
-        naive_values=[] if result.naive is None else result.naive.tolist(),
+        recent_values=[value if np.isfinite(value) else None for value in rounded(held.values[-RECENT:]).tolist()],
+        naive_values=[] if result.naive is None else rounded(result.naive, subject.low, subject.high).tolist(),
         maximum=subject.high,
     )

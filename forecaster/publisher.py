@@ -1,6 +1,7 @@
 """The publisher: one thread that forecasts what has grown and publishes it, at no more than its share of a processor.
 
-Rule of this file: a door; which series come first is decided by ``order``, which is pure.
+Rule of this file: a door; which series come first is decided by ``order``, which is pure. A choice made for a series
+stands for a while (``standing``), so most forecasts make no back-test.
 """
 
 import contextlib
@@ -18,34 +19,54 @@ from paceline.settings import SettingError
 from paceline.supervised import SupervisedThread
 from paceline.topics import Topic
 
-from . import held_forecast
-from .forecast import forecast
 from .job_profiles import JobState
 from .memory import Memory
 from .models.model import UnsuitedError
 from .models.registry import Registry
 from .published import place
+from .standing_forecasts import StandingForecasts
 
 logger = logging.getLogger("paceline.forecaster")
 
 EVERY_S, SHARE, RETRY_S = 15.0, 0.25, 2.0
+#: How long a round may take before the most important series are due again.
+ROUND_S = 60.0
+#: What a device is forecast for first; its other series follow as time allows.
+USE = ("sm_active_ratio", "utilization_ratio")
 
 
 def order(series: Iterable[tuple[str, float]], done: dict[str, float]) -> list[str]:
-    """The keys of series with samples newer than those forecast last, the whole before its parts."""
+    """The keys of series with samples newer than those forecast last: the whole before its parts, a device's use first.
+
+    >>> order([("c/device/n/g/power_w", 2.0), ("c/device/n/g/sm_active_ratio", 2.0), ("c/cluster/free_gpus", 2.0)], {})
+    ['c/cluster/free_gpus', 'c/device/n/g/sm_active_ratio', 'c/device/n/g/power_w']
+    """
     grown = [key for key, time_s in series if time_s > done.get(key, float("-inf"))]
-    return sorted(grown, key=lambda key: (place(key), done.get(key, float("-inf")), key))
+
+    def turn(key: str) -> tuple[int, bool, float, str]:
+        minor = key.split("/", 2)[1:2] == ["device"] and not key.endswith(USE)
+        return place(key), minor, done.get(key, float("-inf")), key
+
+    return sorted(grown, key=turn)
 
 
 class ForecastPublisher:
     """Publishes to ``forecast`` and ``profile``, while ``caught_up``: half of a history has other forecasts."""
 
     def __init__(
-        self, settings: BrokerSettings, memory: Memory, models: Registry, caught_up: Callable[[], bool] = lambda: True
+        self,
+        settings: BrokerSettings,
+        memory: Memory,
+        models: Registry,
+        caught_up: Callable[[], bool] = lambda: True,
+        share: float = SHARE,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._settings, self._memory, self._models, self._caught_up = settings, memory, models, caught_up
+        self._share, self._clock = share, clock
+        self._settings, self._memory, self._caught_up = settings, memory, caught_up
         self._stop = threading.Event()
         self._thread = SupervisedThread("the forecast publisher", self._run, self._stop)
+        self._standing = StandingForecasts(memory, models)
         self._done: dict[str, float] = {}
         self._profiled: dict[str, float | None] = {}
         self._clusters = 0
@@ -96,11 +117,13 @@ class ForecastPublisher:
         self._done = {key: self._done[key] for key in times_s if key in self._done}
         self._profiles(client)
         grown = order(series, self._done)
-        self._memory.published.grow(grown, time.monotonic())
+        self._memory.published.grow(grown, self._clock())
+        self._standing.begin(times_s)
+        round_s = self._clock()
         for key in grown:
-            if self._stop.is_set():
-                return
-            began_s = time.monotonic()
+            began_s = self._clock()
+            if self._stop.is_set() or began_s - round_s > ROUND_S:
+                break
             self._done[key] = times_s[key]
             self._send(client, topics.FORECAST, key, self._alone(key, partial(self._forecast, key)))
             self._rest(began_s)
@@ -113,22 +136,18 @@ class ForecastPublisher:
             profiled[job] = state.seen_s
             if self._stop.is_set() or (job in self._profiled and self._profiled[job] == state.seen_s):
                 continue
-            began_s = time.monotonic()
+            began_s = self._clock()
             self._send(client, topics.PROFILE, state.job, self._alone(job, partial(_profile, state)))
             self._rest(began_s)
         self._profiled = profiled
 
     def _forecast(self, key: str) -> bytes | None:
         """The forecast of a series as it is published; None where it is too short for one."""
-        held = self._memory.find(key)
-        if held is None:
+        made = self._standing.forecast(key)
+        if made is None:
             return None
-        self._done[key] = held.time_s
-        if len(held.values) < held_forecast.FEWEST:
-            return None
-        question = held_forecast.question(held)
-        made = held_forecast.event(held, question, forecast(question, self._models))
-        self._memory.published.hear(made, time.monotonic())
+        self._done[key] = made.time_s
+        self._memory.published.hear(made, self._clock())
         return wire.encode(made)
 
     def _alone(self, subject: str, work: Callable[[], bytes | None]) -> bytes | None:
@@ -149,8 +168,8 @@ class ForecastPublisher:
             self._memory.counts.published += 1
 
     def _rest(self, began_s: float) -> None:
-        """The request path comes first: this thread rests three times as long as it worked."""
-        self._stop.wait((time.monotonic() - began_s) * (1.0 - SHARE) / SHARE)
+        """The request path comes first: this thread takes no more than its share of a processor."""
+        self._stop.wait((self._clock() - began_s) * (1.0 - self._share) / self._share)
 
 
 def _profile(state: JobState) -> bytes:

@@ -18,6 +18,7 @@ from paceline.settings import ALLOWED_HOSTS, ARCHIVE
 from paceline.topics import DEVICE, FORECAST, JOB, PROFILE, WINDOW
 from paceline.web.starting import ServerError, listen, make_topics, run
 
+from . import gate
 from .api.app import application
 from .api.executor import ForecastExecutor
 from .consumer import EventConsumer
@@ -92,6 +93,6 @@ def _models(args: argparse.Namespace) -> Registry:
     try:
         weights = network.read(Path(args.network)) if args.network else network.shipped()
         option = "--chronos"
-        return registry(weights, foundation.load(args.chronos) if args.chronos else None)
+        return registry(weights, foundation.load(args.chronos) if args.chronos else None, gate.shipped())
     except (OSError, ValueError, KeyError, UnsuitedError) as error:
         raise ServerError(f"{option}: {error}") from error

@@ -1,27 +1,33 @@
 """Rolling-origin evaluation on recorded data: `make bench-forecasting`.
 
+    python -m experiments.forecasting --data FOLDER --cache FOLDER       each source by what was learned without it
     python -m experiments.forecasting --data FOLDER                      every member of the ensemble and the default
     python -m experiments.forecasting --data FOLDER --models pool,fracast,prophet --share 0.1  slow ones, a tenth of it
     python -m experiments.forecasting --data FOLDER --write              into docs/benchmarks.md, with a picture
 
 What belongs in FOLDER: docs/benchmarks.md, "Forecasting".
 
-The network answers with weights that were trained on the development half alone (network.npz here); those shipped have
-seen all of it. Cycles and kinds of job follow; --no-forecasts leaves only them.
+With ``--cache`` (of ``experiments.forecasting.network --leave-out`` and ``experiments.forecasting.gate --leave-out``)
+network and gate have seen nothing of the source that they are judged on. Without, the network answers with weights that
+were trained on the development halves alone (network.npz here); those shipped have seen all of it.
+
+Cycles and kinds of job follow; --no-forecasts leaves only them.
 """
 
 import argparse
 import os
 import sys
+from datetime import date
 from pathlib import Path
 
-from forecaster.forecast import ENSEMBLE
+from forecaster import gate
 from forecaster.models import network
-from forecaster.models.registry import registry
+from forecaster.models.registry import Registry, registry
+from forecaster.question import ENSEMBLE
 
 from ..markdown import write
 from . import cycles, job_kinds, report
-from .contest import contest
+from .contest import UNGATED, contest
 from .data import cases, missing, tasks
 
 HERE = Path(__file__).parent
@@ -33,8 +39,11 @@ def main() -> int:
     """Run the contest and print or write the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="the recorded data; asked for")
+    parser.add_argument("--cache", type=Path, metavar="FOLDER", help="what was learned without each source")
     parser.add_argument("--part", choices=["held-out", "dev"], default="held-out")
-    parser.add_argument("--models", default=",".join([ENSEMBLE, *registry(None).members]), help="names, with commas")
+    parser.add_argument(
+        "--models", default=",".join([ENSEMBLE, UNGATED, *registry(None).members]), help="names, with commas"
+    )
     parser.add_argument("--share", type=float, default=1.0, help="of the cases to run (1.0)")
     parser.add_argument("--machine", default=f"{os.cpu_count()} cores", help="for the report's first line")
     parser.add_argument("--no-forecasts", action="store_true", help="only cycles and kinds of job")
@@ -54,18 +63,27 @@ def main() -> int:
 
 def forecasts(args: argparse.Namespace) -> str:
     """The contest's tables; with ``--write`` also its picture."""
-    models = registry(network.read(HERE / "network.npz"))
     names, results = args.models.split(","), {}
     for task in tasks(args.data):
         chosen = list(cases(task, args.part))
         chosen = chosen[: max(4, round(len(chosen) * args.share))]
-        results[task.name] = contest(chosen, task.horizon, names, models, lambda text: None)
+        results[task.name] = contest(chosen, task.horizon, names, learned(args.cache, task.source), lambda text: None)
         print(f"{task.name}: {len(chosen)} cases", file=sys.stderr, flush=True)
-    text = report.tables(results, names, args.machine)
+    said = f"{args.machine}, {date.today():%d %B %Y}. "
+    said += "What was learned has seen nothing of the source that it is judged on." if args.cache else ""
+    text = report.tables(results, names, said)
     if args.write:
         report.plot(results, names, ROOT / "docs" / PICTURE)
         text += f"\n![wQL by task and model]({PICTURE})\n"
     return text + "\n"
+
+
+def learned(cache: Path | None, source: str) -> Registry:
+    """The models that a source is judged by."""
+    if cache is None:
+        return registry(network.read(HERE / "network.npz"), gate=gate.shipped())
+    weights = network.read(cache / f"network-without-{source}.npz")
+    return registry(weights, gate=gate.read(cache / f"gate-without-{source}.json"))
 
 
 if __name__ == "__main__":

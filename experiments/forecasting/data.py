@@ -30,6 +30,8 @@ FILES = (
 )
 #: No context is longer: a week of five minutes.
 CONTEXT = 2016
+#: A pod that is at rest more often than this is idle-heavy.
+IDLE = 0.3
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,15 @@ class EvaluationSeries:
 
 @dataclass(frozen=True)
 class Task:
-    """A set of series and how far ahead they are forecast."""
+    """A set of series of one source, how far ahead they are forecast, and from how much history."""
 
     name: str
+    source: str
     series: list[EvaluationSeries]
     horizon: int
-    cases: int = 64
+    cases: int = 24
+    shortest: int = 120
+    longest: int = CONTEXT
 
 
 @dataclass(frozen=True)
@@ -74,21 +79,31 @@ def missing(folder: Path | None) -> str | None:
 
 
 def tasks(folder: Path) -> list[Task]:
-    """All tasks on the files in ``folder``."""
+    """All tasks on the files in ``folder``, those that a single member once won apart."""
     utilisation, memory = pods(folder, "gpu_util", 100.0), pods(folder, "gpu_mem_mib", None)
-    power, clouds = node_power(folder), cloud(folder)
-    centre, fine = centres(folder, 300.0), centres(folder, 30.0)
+    idle = [one for one in utilisation if np.nanmean(one.values <= 0.0) > IDLE]
+    busy = [one for one in utilisation if np.nanmean(one.values <= 0.0) <= IDLE]
+    power, clouds, jobs = node_power(folder), cloud(folder), own_jobs(folder)
+    processors, others = ([one for one in clouds if ("cpu" in one.key) == wanted] for wanted in (True, False))
+    alibaba, google = centre(folder, "alibaba2018", 300.0), centre(folder, "google2019", 300.0)
+    fine = centre(folder, "alibaba2018", 30.0)
     return [
-        Task("GPU utilisation of pods, 1 min, 60 ahead", utilisation, 60, 96),
-        Task("GPU memory of pods, 1 min, 60 ahead", memory, 60, 96),
-        Task("GPU utilisation of the cluster, 1 min, 60 ahead", [mean_of(utilisation)], 60, 24),
-        Task("H100 node power, 2 s, 30 ahead", power, 30, 96),
-        Task("H100 node power, 2 s, 120 ahead", power, 120, 96),
-        Task("EC2 and RDS, 5 min, 12 ahead", clouds, 12),
-        Task("EC2 and RDS, 5 min, 288 ahead", clouds, 288),
-        Task("data centre, 5 min, 12 ahead", centre, 12),
-        Task("data centre, 5 min, 288 ahead", centre, 288),
-        Task("data centre, 30 s, 120 ahead", fine, 120, 48),
+        Task("GPU of idle-heavy pods, 1 min, 60 ahead", "pods", idle, 60, 32),
+        Task("GPU of busy pods, 1 min, 60 ahead", "pods", busy, 60, 32),
+        Task("GPU memory of pods, 1 min, 60 ahead", "pods", memory, 60, 32),
+        Task("GPU of the cluster, 1 min, 60 ahead", "pods", [mean_of(utilisation)], 60, 16),
+        Task("node power, 2 s, 30 ahead", "power", power, 30, 32),
+        Task("node power, 2 s, 120 ahead", "power", power, 120, 32),
+        Task("node power, 2 s, 30 ahead, 60 to 150 known", "power", power, 30, 32, 60, 150),
+        Task("instance CPU, 5 min, an hour ahead", "cloud", processors, 12, 32),
+        Task("instance CPU, 5 min, a day ahead", "cloud", processors, 288, 20),
+        Task("instance disk and network, 5 min, an hour ahead", "cloud", others, 12),
+        Task("cluster means, 5 min, an hour ahead (Alibaba)", "alibaba2018", alibaba, 12, 32),
+        Task("cluster means, 5 min, a day ahead (Alibaba)", "alibaba2018", alibaba, 288, 20),
+        Task("cluster means, 30 s, an hour ahead (Alibaba)", "alibaba2018", fine, 120, 20),
+        Task("cluster means, 5 min, an hour ahead (Google)", "google2019", google, 12, 32),
+        Task("cluster means, 5 min, a day ahead (Google)", "google2019", google, 288, 20),
+        Task("processes of jobs, 1 s, 20 ahead", "jobs", jobs, 20, 32, 60),
     ]
 
 
@@ -98,23 +113,29 @@ def cases(task: Task, part: Part, seed: int = 1) -> Iterator[Case]:
     chosen = [series for series in task.series if series.part in (None, part)]
     made = 0
     for _ in range(50 * task.cases):
-        series = chosen[rng.integers(len(chosen))]
-        size = len(series.values)
-        first, last = 0, size
-        if series.part is None:
-            first, last = (size // 2, size) if part == "held-out" else (0, size // 2)
-        first = max(first, 120)
-        if last - task.horizon <= first:
-            continue
-        origin = int(rng.integers(first, last - task.horizon + 1))
-        context = series.values[max(0, origin - CONTEXT) : origin]
-        actual = series.values[origin : origin + task.horizon]
-        if np.isfinite(context).sum() < 60 or np.isfinite(actual).mean() < 0.5 or not np.isfinite(context[-5:]).any():
-            continue
-        yield Case(series, context, actual)
-        made += 1
+        case = drawn(chosen[rng.integers(len(chosen))], task, part, rng)
+        if case is not None:
+            yield case
+            made += 1
         if made == task.cases:
             return
+
+
+def drawn(series: EvaluationSeries, task: Task, part: Part, rng: np.random.Generator) -> Case | None:
+    """A case at a random moment of ``part``; None where too little was recorded there."""
+    first, last = 0, len(series.values)
+    if series.part is None:
+        first, last = (last // 2, last) if part == "held-out" else (0, last // 2)
+    first = max(first, task.shortest)
+    if last - task.horizon <= first:
+        return None
+    origin = int(rng.integers(first, last - task.horizon + 1))
+    length = task.longest if task.longest == CONTEXT else int(rng.integers(task.shortest, task.longest + 1))
+    context = series.values[max(0, origin - length) : origin]
+    actual = series.values[origin : origin + task.horizon]
+    if np.isfinite(context).sum() < 50 or np.isfinite(actual).mean() < 0.5 or not np.isfinite(context[-5:]).any():
+        return None
+    return Case(series, context, actual)
 
 
 def gridded(at: NDArray[np.int64], values: Array, step: int) -> Array:
@@ -172,6 +193,25 @@ def cloud(folder: Path) -> list[EvaluationSeries]:
         values = gridded(at, rows.value.to_numpy(float), 300)
         recorded.append(EvaluationSeries(str(key), values, 300.0, 0.0, 100.0 if "cpu" in str(key) else None))
     return recorded
+
+
+def own_jobs(folder: Path) -> list[EvaluationSeries]:
+    """Processor time, IO and context switches of real processes, a sample a second; every other job held out."""
+    table = pd.read_parquet(folder / "own_jobs_5hz.parquet")
+    recorded = []
+    for number, (job, rows) in enumerate(sorted(table.groupby("job"))):
+        for column in ("cpu_pct", "rss_mb", "read_Bps", "write_Bps", "vctx_per_s"):
+            values = rows[column].to_numpy(float)
+            seconds = values[: len(values) // 5 * 5].reshape(-1, 5).mean(axis=1)
+            if seconds.std() > 0:
+                part: Part = "held-out" if number % 2 else "dev"
+                recorded.append(EvaluationSeries(f"{job}/{column}", seconds, 1.0, 0.0, None, part))
+    return recorded
+
+
+def centre(folder: Path, name: str, interval_s: float) -> list[EvaluationSeries]:
+    """Means over the data centre of this name."""
+    return [one for one in centres(folder, interval_s) if name in one.key]
 
 
 def centres(folder: Path, interval_s: float) -> list[EvaluationSeries]:

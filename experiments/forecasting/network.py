@@ -1,11 +1,16 @@
 """Train the global network on the recorded series: the shipped weights (all of them), and the evaluation's (dev only).
 
 python -m experiments.forecasting.network --data FOLDER --part dev --out experiments/forecasting/network.npz
+
+With ``--leave-out``, OUT is a folder and gets one file a source: weights that have seen nothing of that source, from
+the other sources' development halves. The gate is fitted on, and judged by, what these say of the source left out.
 """
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +21,18 @@ from forecaster.learning.synthetic import made_up
 from . import data
 
 #: Series of a kind count as much as they are many in the world, not in the folder.
-PASTS = {"pods": 40, "cluster": 14, "power": 34, "cloud": 20, "centre": 24, "jobs": 12, "made-up": 16}
+PASTS = {
+    "pods": 40,
+    "cluster": 14,
+    "power": 34,
+    "cloud": 20,
+    "alibaba2018": 14,
+    "google2019": 10,
+    "jobs": 12,
+    "made-up": 16,
+}
+#: Kinds of series that come from a source of another name.
+SOURCE = {"cluster": "pods"}
 
 
 def groups(folder: Path, part: str) -> dict[str, list[Recorded]]:
@@ -30,17 +46,26 @@ def groups(folder: Path, part: str) -> dict[str, list[Recorded]]:
         "cluster": [data.mean_of([utilisation[at] for at in chosen]) for chosen in some],
         "power": data.node_power(folder),
         "cloud": data.cloud(folder),
-        "centre": data.centres(folder, 300.0) + data.centres(folder, 30.0),
+        **centres(folder),
         "jobs": jobs(folder),
     }
-    return {kind: [_recorded(one, part) for one in series if _belongs(one, part)] for kind, series in recorded.items()}
+    return {
+        kind: [development(one, part) for one in series if _belongs(one, part)] for kind, series in recorded.items()
+    }
+
+
+def centres(folder: Path) -> dict[str, list[data.EvaluationSeries]]:
+    """The data centres' means, a source for each centre."""
+    names = ("alibaba2018", "google2019")
+    return {name: data.centre(folder, name, 300.0) + data.centre(folder, name, 30.0) for name in names}
 
 
 def _belongs(series: data.EvaluationSeries, part: str) -> bool:
     return part == "all" or series.part in (None, "dev")
 
 
-def _recorded(series: data.EvaluationSeries, part: str) -> Recorded:
+def development(series: data.EvaluationSeries, part: str) -> Recorded:
+    """Its first half for ``dev``, unless all of it is held out or none."""
     half = part == "dev" and series.part is None
     values = series.values[: len(series.values) // 2] if half else series.values
     return Recorded(values, series.interval_s, series.low, series.high)
@@ -58,15 +83,26 @@ def jobs(folder: Path) -> list[data.EvaluationSeries]:
     return series
 
 
-def examples(folder: Path, part: str, thousand: float, seed: int) -> Examples:
-    """Pasts of every kind in the proportions of ``PASTS``, in all ``thousand`` thousands for each 160."""
+def examples(folder: Path, part: str, thousand: float, seed: int) -> dict[str, Examples]:
+    """Pasts of every kind in the proportions of ``PASTS``, ``thousand`` thousands in all."""
     rng = np.random.default_rng(seed)
-    parts = []
+    parts = {}
     for kind, series in {**groups(folder, part), "made-up": made_up(120, rng)}.items():
         count = int(PASTS[kind] * thousand * 1000 / sum(PASTS.values()))
-        parts.append(drawn(series, count, rng))
+        parts[kind] = drawn(series, count, rng)
         print(f"{kind}: {count} pasts from {len(series)} series", file=sys.stderr, flush=True)
-    return joined(parts)
+    return parts
+
+
+def fitted(parts: Sequence[Examples], rounds: int, members: int) -> dict[str, Any]:
+    """The weights of ``members`` networks as named arrays."""
+    from forecaster.learning.fitting import fit, packed
+
+    pasts, models = joined(parts), []
+    for seed in range(members):
+        models.append(fit(pasts, rounds, seed))
+        print(f"member {seed + 1} of {members} fitted", file=sys.stderr, flush=True)
+    return packed(models)
 
 
 def main() -> int:
@@ -78,23 +114,28 @@ def main() -> int:
     parser.add_argument("--thousand", type=float, default=120.0, help="thousands of pasts")
     parser.add_argument("--rounds", type=int, default=16)
     parser.add_argument("--members", type=int, default=4)
+    parser.add_argument("--leave-out", action="store_true", help="one file for each source left out")
     args = parser.parse_args()
     if (refusal := data.missing(args.data)) is not None:
         print(f"experiments.forecasting.network: {refusal}", file=sys.stderr)
         return 2
     import torch
 
-    from forecaster.learning.fitting import fit, packed
-
     torch.set_num_threads(1)
-    pasts = examples(args.data, args.part, args.thousand, 11)
-    models = []
-    for seed in range(args.members):
-        models.append(fit(pasts, args.rounds, seed))
-        print(f"member {seed + 1} of {args.members} fitted", file=sys.stderr, flush=True)
-    with args.out.open("wb") as file:
-        np.savez_compressed(file, **packed(models))  # type: ignore[arg-type]
+    parts = examples(args.data, args.part, args.thousand, 11)
+    if not args.leave_out:
+        _write(args.out, fitted(list(parts.values()), args.rounds, args.members))
+        return 0
+    args.out.mkdir(parents=True, exist_ok=True)
+    for source in sorted(set(parts) - {"made-up", *SOURCE}):
+        kept = [part for kind, part in parts.items() if SOURCE.get(kind, kind) != source]
+        _write(args.out / f"network-without-{source}.npz", fitted(kept, args.rounds, args.members))
     return 0
+
+
+def _write(path: Path, weights: dict[str, Any]) -> None:
+    with path.open("wb") as file:
+        np.savez_compressed(file, **weights)
 
 
 if __name__ == "__main__":

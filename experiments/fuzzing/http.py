@@ -32,6 +32,7 @@ from control.outgoing import Outgoing
 from control.sessions.folder import SessionFolder
 from control.sessions.manifest import Definition
 from control.sessions.store import SessionStore
+from forecaster import gate
 from forecaster.api.app import application
 from forecaster.api.executor import ForecastExecutor
 from forecaster.memory import Memory
@@ -96,7 +97,7 @@ class _NoRecorders(Launcher):
 
 def forecaster() -> FastAPI:
     """The forecaster with its shipped models and no bus."""
-    return application(ForecastExecutor(registry(network.shipped()), 1), Memory(), TOKEN)
+    return application(ForecastExecutor(registry(network.shipped(), gate=gate.shipped()), 1), Memory(), TOKEN)
 
 
 def control() -> FastAPI:

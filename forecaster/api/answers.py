@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import Response
 from pydantic import BaseModel, Field
 
-from ..forecast import ForecastResult
+from ..question import ForecastResult
 from .executor import ForecastExecutor
 
 

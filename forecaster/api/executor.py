@@ -14,9 +14,10 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
-from ..forecast import ENSEMBLE, ForecastResult, Question, backtests, forecast
+from ..forecast import backtests, forecast
 from ..models.model import UnsuitedError
 from ..models.registry import Registry
+from ..question import ENSEMBLE, ForecastResult, Question
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Response
 from paceline.web.failures import REFUSALS, RefusedError
 from paceline.web.parsing import off_loop
 
-from ..forecast import ForecastResult, Question
 from ..grid import GridError, gridded
 from ..models.model import UnsuitedError
+from ..question import ForecastResult, Question
 from .answers import BatchAnswer, ForecastAnswer, answered, rendered
 from .executor import ForecastExecutor
 from .questions import BatchQuestion, ForecastQuestion, Sampled

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from pydantic.types import JsonValue
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from ..forecast import ENSEMBLE, MODELS
+from ..forecast import MODELS
+from ..question import ENSEMBLE
 
 #: Values in one question, steps ahead (a day of seconds), quantiles, and questions in one batch.
 VALUES, HORIZON, QUANTILES, BATCH = 100_000, 86_400, 99, 1000

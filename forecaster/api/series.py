@@ -10,10 +10,11 @@ from paceline.web.failures import NOT_FOUND, REFUSALS, RefusedError
 
 from .. import held_forecast
 from ..exceedance import Exceedance, exceedance
-from ..forecast import ENSEMBLE, MODELS, ForecastResult, Question
+from ..forecast import MODELS
 from ..history import SeriesSubject
 from ..memory import Held, Memory
 from ..models.model import UnsuitedError
+from ..question import ENSEMBLE, ForecastResult, Question
 from .answers import ForecastAnswer, answered, rendered
 from .executor import ForecastExecutor
 from .questions import HORIZON

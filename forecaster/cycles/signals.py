@@ -4,23 +4,25 @@ Rule of this file: a decision. A random walk, noise, a trend or a single burst h
 """
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .autocorrelation import autocorrelation
-from .comb import FEWEST_CYCLES, Tooth, best_period
+from . import chance
+from .autocorrelation import Autocorrelation, autocorrelation
+from .comb import FEWEST_CYCLES, Tooth, best_period, comb
 from .cycle import Cycle, no_cycle
 from .samples import Samples, flattened, on_grid, without_ramps
 from .tempo import tempo, until_mark
 
 #: Shorter records say nothing about cycles.
 FEWEST = 20
-#: A comb score below this many standard deviations is chance: noise stays below it 19 times of 20, noise with a short
-#: memory 17 times of 20.
-CHANCE_SIGMAS = 4.25
 #: What repeats may have begun late (evaluations, after a first epoch), so later parts are tried, too.
 PARTS = (1.0, 0.66, 0.5)
+#: … but what holds in a later part has left a trace of at least so many standard deviations in the longer ones.
+TRACE_SIGMAS = 0.7
 #: The median of followed cycles replaces the comb's period where this share of the record told its length, …
 TOLD = 0.65
 #: … neighbours are alike this much, …
@@ -51,21 +53,43 @@ def find_cycle(values: NDArray[np.float64], interval_s: float, times_s: NDArray[
     samples = on_grid(values, interval_s, times_s)
     if int(samples.measured.sum()) < FEWEST:
         return no_cycle(f"too few samples: {int(samples.measured.sum())}, at least {FEWEST} are needed")
-    samples = without_ramps(samples)
-    tried = [one for share in PARTS if (one := _try(samples.part(round(len(samples) * (1 - share)), len(samples))))]
-    if not tried:
+    best = strongest(samples)
+    if best is None:
         return no_cycle("no stable period: the signal does not vary, or never resembles itself")
-    part, flat, tooth = max(tried, key=lambda one: one[2].sigmas)
-    if tooth.sigmas < CHANCE_SIGMAS:
+    look, tooth = best
+    needed = chance.critical_sigmas(look.whole, look.memory, len(look.part) / tooth.period)
+    if tooth.sigmas < needed:
         return no_cycle(
-            f"no stable period: the best, {tooth.period * part.interval_s:.3g} s, is {tooth.sigmas:.1f} standard "
-            f"deviations above chance, {CHANCE_SIGMAS} are needed"
+            f"no stable period: the best, {tooth.period * look.part.interval_s:.3g} s, is {tooth.sigmas:.1f} standard "
+            f"deviations above chance, {needed:.1f} are needed"
         )
-    return _described(part, flat, tooth)
+    return _described(look.part, look.flat, tooth)
 
 
-def _try(part: Samples) -> tuple[Samples, NDArray[np.float64], Tooth] | None:
-    """The best period of one part of the record, with the part as it was looked at."""
+class Look(NamedTuple):
+    """One part of a record as it was looked at, the samples of the whole record and how each resembles the next."""
+
+    part: Samples
+    flat: NDArray[np.float64]
+    correlation: Autocorrelation
+    whole: int
+    memory: float
+
+
+def strongest(samples: Samples) -> tuple[Look, Tooth] | None:
+    """The period that is farthest above chance in any part, and the part; None where nothing repeats."""
+    samples = without_ramps(samples)
+    looks, best = list[Look](), list[tuple[Look, Tooth]]()
+    for share in PARTS:
+        look = _look(samples.part(round(len(samples) * (1 - share)), len(samples)), looks)
+        tooth = None if look is None else best_period(look.correlation)
+        if look is not None and tooth is not None and all(_traced(longer, tooth.period) for longer in looks):
+            best.append((look, tooth))
+        looks += [] if look is None else [look]
+    return max(best, key=lambda one: one[1].sigmas, default=None)
+
+
+def _look(part: Samples, longer: Sequence[Look]) -> Look | None:
     if int(part.measured.sum()) < FEWEST:
         return None
     longest = len(part) / FEWEST_CYCLES
@@ -73,8 +97,14 @@ def _try(part: Samples) -> tuple[Samples, NDArray[np.float64], Tooth] | None:
     if float(np.ptp(flat)) <= 1e-9 * max(1e-300, float(np.max(np.abs(part.values)))):
         return None
     flat = flat / np.max(np.abs(flat))
-    tooth = best_period(autocorrelation(flat, part.measured, int(longest)))
-    return (part, flat, tooth) if tooth else None
+    correlation = autocorrelation(flat, part.measured, int(longest))
+    if longer:
+        return Look(part, flat, correlation, longer[0].whole, longer[0].memory)
+    return Look(part, flat, correlation, int(part.measured.sum()), float(correlation.ratio[1]))
+
+
+def _traced(longer: Look, period: float) -> bool:
+    return all(tooth.sigmas >= TRACE_SIGMAS for tooth in comb(longer.correlation, np.array([period])))
 
 
 def _described(part: Samples, flat: NDArray[np.float64], tooth: Tooth) -> Cycle:

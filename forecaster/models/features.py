@@ -13,6 +13,9 @@ BLOCKS = ((24, 1), (18, 4), (15, 16), (16, 60))
 SAMPLES = sum(count * length for count, length in BLOCKS)
 WINDOWS = (16, 60, 240, 960)
 LEVELS = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0])
+#: How many numbers say what the past is, and how many what a step ahead is.
+PAST = sum(count for count, _ in BLOCKS) + 4 * len(WINDOWS) + len(LEVELS) * (len(WINDOWS) - 1) + 6
+STEP = 9
 #: Normalised values beyond this are cut: an outlier says no more than that it is one.
 LARGEST = 12.0
 

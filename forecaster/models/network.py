@@ -6,14 +6,14 @@ Rule of this file: numpy only, so that the request path needs no torch. Weights 
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..context import ForecastContext
 from ..series import Array
-from .features import VERSION, past_features, step_features
+from . import arrays
+from .features import PAST, STEP, VERSION, past_features, step_features
 from .model import UnsuitedError
 
 #: The levels that the network was trained for.
@@ -22,6 +22,8 @@ LEVELS = np.arange(1, 10) / 10
 FARTHEST = 480
 LEAST = 24
 WEIGHTS = f"network-{VERSION}.npz"
+#: No file of weights is larger than this, unpacked.
+MOST_BYTES = 32 * 1024 * 1024
 
 Layers = tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]
 
@@ -47,18 +49,19 @@ def read(path: Traversable) -> Weights:
         OSError: no such file.
         ValueError: it holds something else, or another version's weights.
     """
+    table = arrays.read(path, MOST_BYTES, "weights")
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as table:
-            return unpacked(dict(table))
-    except (KeyError, BadZipFile, EOFError, AttributeError) as error:
-        raise ValueError(f"{path} holds no weights") from error
+        return unpacked(table)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} holds no weights: {error}") from error
 
 
 def unpacked(table: dict[str, Array]) -> Weights:
     """Weights from named arrays: ``encoder.0.weight``, ``encoder.0.bias``, …
 
     Raises:
-        ValueError: another version of the features.
+        KeyError: one is missing.
+        ValueError: another version of the features, layers that do not fit together, or numbers that are not finite.
     """
     if int(table["version"]) != VERSION:
         raise ValueError(f"weights of version {int(table['version'])}; this program reads {VERSION}")
@@ -71,7 +74,27 @@ def unpacked(table: dict[str, Array]) -> Weights:
             for weight, bias in rows
         )
 
-    return Weights(layers("encoder"), layers("decoder"))
+    weights = Weights(layers("encoder"), layers("decoder"))
+    _check(weights)
+    return weights
+
+
+def _check(weights: Weights) -> None:
+    """Raise ``ValueError`` where the layers do not fit together, or hold a number that is not finite."""
+    if not weights.encoder or not weights.decoder:
+        raise ValueError("no layers")
+    members, size = len(weights.encoder[0][0]), PAST
+    for number, (matrix, bias) in enumerate((*weights.encoder, *weights.decoder)):
+        if number == len(weights.encoder):
+            size += STEP
+        wanted = matrix.shape[-1]
+        if matrix.shape != (members, size, wanted) or bias.shape != (members, 1, wanted):
+            raise ValueError(f"layer {number} does not fit the one before it")
+        if not (np.isfinite(matrix).all() and np.isfinite(bias).all()):
+            raise ValueError(f"layer {number} holds numbers that are not finite")
+        size = wanted
+    if not members or size != len(LEVELS):
+        raise ValueError(f"{members} networks of {size} quantiles")
 
 
 def network(weights: Weights | None, context: ForecastContext) -> Array:

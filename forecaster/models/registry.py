@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ..gate import Gate
 from . import analog, foundation, fracast, naive, network, profile, prophet, sample, smoothing, statespace, trend
 from .model import Model
 
@@ -21,10 +22,12 @@ class Registry:
             (``ensemble.BASELINES``). The first can always forecast.
         named: those that take longer than a request should, or need a package that may not be installed: asked for by
             name. Their packages are imported when they are first asked.
+        gate: it weighs the ensemble's members; None: their losses and a prior alone do.
     """
 
     members: Mapping[str, Model]
     named: Mapping[str, Model]
+    gate: Gate | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -36,15 +39,22 @@ class Registry:
         return replace(self, named={})
 
 
-def registry(weights: network.Weights | None, pipeline: foundation.Pipeline | None = None) -> Registry:
-    """All models; the network answers with ``weights``, chronos with ``pipeline``; without theirs they are unsuited."""
+def registry(
+    weights: network.Weights | None, pipeline: foundation.Pipeline | None = None, gate: Gate | None = None
+) -> Registry:
+    """All models; the network answers with ``weights``, chronos with ``pipeline``; without theirs they are unsuited.
+
+    Without a ``gate`` the ensemble's members are weighed by the back-test alone.
+    """
     return Registry(
         members={
             "naive": naive.naive,
             "seasonal_naive": naive.seasonal_naive,
             "changes": naive.changes,
             "seasonal_changes": naive.seasonal_changes,
+            "last_30": sample.last_30,
             "last_60": sample.last_60,
+            "last_120": sample.last_120,
             "last_240": sample.last_240,
             "smoothing": smoothing.smoothing,
             "trend": trend.trend,
@@ -59,6 +69,7 @@ def registry(weights: network.Weights | None, pipeline: foundation.Pipeline | No
             "fracast": fracast.Fracast(),
             "chronos": partial(foundation.chronos, pipeline),
         },
+        gate=gate,
     )
 
 

@@ -11,9 +11,19 @@ def _newest(context: ForecastContext, samples: int) -> Array:
     return np.repeat(row, context.horizon, axis=0)
 
 
+def last_30(context: ForecastContext) -> Array:
+    """Quantiles of the last 30 samples."""
+    return _newest(context, 30)
+
+
 def last_60(context: ForecastContext) -> Array:
     """Quantiles of the last 60 samples."""
     return _newest(context, 60)
+
+
+def last_120(context: ForecastContext) -> Array:
+    """Quantiles of the last 120 samples."""
+    return _newest(context, 120)
 
 
 def last_240(context: ForecastContext) -> Array:

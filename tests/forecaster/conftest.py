@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from fastapi import FastAPI
 
+from forecaster import gate
 from forecaster.api.app import application
 from forecaster.api.executor import ForecastExecutor
 from forecaster.context import ForecastContext
@@ -50,7 +51,7 @@ def memory() -> Memory:
 @pytest.fixture(scope="session")
 def models() -> Registry:
     """All models, with the weights that the package holds."""
-    return registry(network.shipped())
+    return registry(network.shipped(), gate=gate.shipped())
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,7 @@
 """Small decisions: grid, back-test, ensemble, chance of being above rest, when a level is reached."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -75,16 +77,27 @@ def test_perfect_members_share_the_weight() -> None:
     assert shares["c"] < 1e-6
 
 
+@pytest.mark.parametrize("horizon", [1, 2, 12, 60, 288, 86_400])
+@pytest.mark.parametrize("samples", [1, 23, 24, 26, 27, 40, 100, 499, 2880, 40_320])
+def test_moments_are_apart_and_leave_room_for_what_came(samples: int, horizon: int) -> None:
+    """Newest first, each once; before none is less than half of the history, after each all steps were seen."""
+    ends, steps = backtest.moments(samples, horizon)
+    assert 1 <= steps <= horizon
+    assert len(ends) <= backtest.MOMENTS
+    assert all(later - earlier >= max(1, 2 * steps // 3) for later, earlier in pairwise(ends))
+    assert all(max(backtest.LEAST, samples // 2) <= end <= samples - steps for end in ends)
+
+
 def test_narrow_intervals_are_widened() -> None:
     """Intervals that held too little in the back-test grow, by more where more is known; good ones stay."""
     rng = np.random.default_rng(0)
     actual = rng.standard_normal((4, 300))
     normal = np.array([-1.2816, -0.8416, -0.5244, -0.2533, 0.0, 0.2533, 0.5244, 0.8416, 1.2816])
     good = np.broadcast_to(normal, (4, 300, 9))
-    test = backtest.Backtest(LEVELS, actual, {}, {})
+    test = backtest.Backtest(LEVELS, actual, {}, {}, {})
     assert ensemble.width(test, good) == pytest.approx(1.0, abs=0.08)
     assert ensemble.width(test, 0.6 * good) > 1.3
-    assert 1.0 < ensemble.width(backtest.Backtest(LEVELS, actual[:, :20], {}, {}), 0.6 * good[:, :20]) < 1.3
+    assert 1.0 < ensemble.width(backtest.Backtest(LEVELS, actual[:, :20], {}, {}, {}), 0.6 * good[:, :20]) < 1.3
 
 
 def test_a_busy_stretch_makes_busy_more_likely() -> None:
@@ -113,6 +126,16 @@ def test_when_memory_is_full() -> None:
     assert (full.early_s, full.median_s) == (6 * 60.0, 16 * 60.0)
     assert exceedance(values, levels, 1000.0, 60.0) == exceedance(values, levels, 1000.0, 1.0)
     assert exceedance(values, levels, 1000.0, 60.0).median_s is None
+
+
+def test_a_level_that_members_reach_together_is_reached() -> None:
+    """Their average is short of it by what rounding takes: memory at its size is full."""
+    short = float(np.nextafter(80e9, 0.0))
+    assert short < 80e9
+    levels = np.array([0.1, 0.5, 0.9])
+    almost, whole, less = (exceedance(np.full((2, 3), one), levels, 80e9, 60.0) for one in (short, 80e9, 80e9 - 1e3))
+    assert almost == whole
+    assert less.median_s is None
 
 
 def test_the_whole_is_forecast_before_its_parts() -> None:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from forecaster.api.executor import MANY, ForecastExecutor
-from forecaster.forecast import ForecastResult, Question
 from forecaster.models import network
 from forecaster.models.model import UnsuitedError
 from forecaster.models.registry import Registry, registry
+from forecaster.question import ForecastResult, Question
 
 QUESTION = Question(np.tile([1.0, 2.0, 3.0], 10), 1.0, 2, np.array([0.1, 0.5, 0.9]), model="network")
 

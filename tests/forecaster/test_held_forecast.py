@@ -29,7 +29,7 @@ def published(values: np.ndarray, high: float | None = 16.0) -> Forecast:
 def test_the_newest_values_the_naive_forecast_and_the_maximum_come_with_it() -> None:
     """The naive forecast repeats the season that was found; the bands of 50, 80 and 95 % have both their edges."""
     made = published(WAVE)
-    assert made.recent_values == pytest.approx(WAVE[-120:].tolist())
+    assert made.recent_values == pytest.approx(WAVE[-120:].tolist(), rel=1e-5)
     assert len(made.naive_values) == len(made.values) == held_forecast.HORIZON
     assert made.naive_values == pytest.approx(WAVE[-40:].tolist() + WAVE[-40:-20].tolist(), abs=0.1)
     assert made.maximum == 16.0
@@ -45,3 +45,14 @@ def test_gaps_are_gaps_and_a_short_series_is_whole() -> None:
     assert [at for at, value in enumerate(made.recent_values) if value is None] == [7, 48, 49]
     assert len(made.naive_values) == held_forecast.HORIZON
     assert made.maximum is None
+
+
+@pytest.mark.parametrize("unit", [1e-300, 5e-324, 1e-9, 1.0, 85_899_375_920.0, 1e38, 1e300])
+def test_rounded_numbers_are_close_ascending_and_in_range(unit: float) -> None:
+    """Six digits, whatever the unit; never beyond a bound that has more."""
+    values = np.sort(np.random.default_rng(1).uniform(-1.0, 1.0, 400)) * unit
+    made = held_forecast.rounded(values, -unit, unit)
+    np.testing.assert_allclose(made, values, rtol=1e-5, atol=1e-300)
+    assert (np.diff(made) >= 0.0).all()
+    assert np.abs(made).max() <= unit
+    assert held_forecast.rounded(np.array([unit]), None, unit).tolist()[0] <= unit

@@ -1,7 +1,10 @@
 """`paceline forecaster train`: from a recording of the bus to weights that answer."""
 
+import io
 import json
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,7 +65,55 @@ def test_what_holds_no_weights_is_refused(tmp_path: Path, content: bytes) -> Non
     """A file that is something else is named."""
     path = tmp_path / "other.npz"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"other\.npz|pickled|magic"):
+    with pytest.raises(ValueError, match=r"other\.npz"):
+        network.read(path)
+
+
+def test_weights_that_unpack_to_too_much_are_refused(tmp_path: Path) -> None:
+    """Forty megabytes of zeros take little on disk."""
+    path = tmp_path / "w.npz"
+    table: dict[str, Any] = {"version": np.array(1), "encoder.0.weight": np.zeros((10_000, 1000), dtype=np.float32)}
+    np.savez_compressed(path, **table)
+    with pytest.raises(ValueError, match="larger than"):
+        network.read(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": np.array([1, 1])},
+        {"version": np.array(99)},
+        {"encoder.0.weight": np.array(b"1")},
+        {"encoder.0.weight": np.full((3, 160, 116), np.nan, np.float32)},
+        {"encoder.0.weight": np.zeros((3, 160, 115), np.float32)},
+        {"encoder.1.bias": np.full((3, 96), np.inf)},
+        {"decoder.2.weight": np.zeros((3, 8, 64)), "decoder.2.bias": np.zeros((3, 8))},
+        {"encoder.2.weight": np.zeros((3, 96, 96))},
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    """They would answer NaN, or fail in every forecast; the file is named."""
+    with np.load(Path(network.__file__).parent / network.WEIGHTS) as table:
+        shipped = dict(table)
+    path = tmp_path / "other.npz"
+    np.savez(path, **(shipped | change))
+    with pytest.raises(ValueError, match=r"other\.npz"):
+        network.read(path)
+
+
+def test_an_array_that_claims_to_be_larger_than_memory_is_refused(tmp_path: Path) -> None:
+    """And one array instead of an archive of them, and members that are no arrays."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (10**13,)})
+    path = tmp_path / "other.npz"
+    for name, content in (("version.npy", header.getvalue()), ("version", b"1")):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(name, content)
+        with pytest.raises(ValueError, match=r"other\.npz"):
+            network.read(path)
+    with path.open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(ValueError, match=r"other\.npz"):
         network.read(path)
 
 
