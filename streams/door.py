@@ -8,7 +8,8 @@ Rule of this file: it knows the order of things and no Faust. An event's way:
 3. only then may the event's offset be committed (``offsets.py``).
 
 A worker killed anywhere on that way leaves events that come again to a state restored from before them. It says again
-what it said, under the same ids and revisions.
+what it said, under the same ids and revisions. One that stood still for longer than the group waits stores nothing any
+more: another has stored newer states meanwhile.
 """
 
 import asyncio
@@ -38,10 +39,16 @@ log = logging.getLogger(__name__)
 #: A state is stored this often, or after so many events, whichever comes first …
 CHECKPOINT_S = 2.0
 CHECKPOINT_EVENTS = 500
+#: A worker that stood still for so long may have been taken for gone, a session of 8 s after its last heartbeat.
+STILL_S = 6.0
 #: … but snapshots may take no more than one part in so many of the time.
 SNAPSHOT_SHARE = 20
 #: With so many messages to take, which no worker takes in a tenth of a second, more are judged at a time.
 BACKLOG = 500
+
+
+class StoodStillError(Exception):
+    """The worker did not run for so long that its partitions may be another's, whose states are newer."""
 
 
 class Source(Protocol):
@@ -97,6 +104,7 @@ class Door:
         """``hear`` is told every answer that was handed over."""
         self.processor = processor
         self.store = store
+        self.store.fence = self._fence
         self.publish = publish
         self.source = source
         self.clock = clock
@@ -110,6 +118,28 @@ class Door:
         self.epoch = 0
         self._open: dict[Key, _Open] = {}
         self._storing = asyncio.Lock()
+        #: When it was last known to run; None: nobody calls ``beat``.
+        self._beat_s: float | None = None
+        #: Why nothing may be stored any more.
+        self._still = ""
+
+    def beat(self) -> None:
+        """The worker runs: to be called several times a second.
+
+        Raises:
+            StoodStillError: it did not for ``STILL_S``; nothing is stored from then on.
+        """
+        now_s, before_s = self.clock(), self._beat_s
+        self._beat_s = now_s
+        if not self._still and before_s is not None and now_s - before_s >= STILL_S:
+            self._still = f"stood still for {now_s - before_s:.0f} s: its partitions may be another's by now"
+            self.lose()
+        if self._still:
+            raise StoodStillError(self._still)
+
+    def _fence(self) -> None:
+        if self._beat_s is not None:
+            self.beat()
 
     async def take(self, topic: Topic, source: Partition, offset: int, data: bytes) -> None:
         """One message, all the way to its published answers.

@@ -35,9 +35,16 @@ _decoder = msgspec.msgpack.Decoder(Header)
 class Store:
     """Snapshots by partition and key."""
 
-    def __init__(self, table: MutableMapping[bytes, bytes], delivered: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        table: MutableMapping[bytes, bytes],
+        delivered: Callable[[], Awaitable[None]],
+        fence: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``fence`` is asked before each change of the table, and raises where another worker may own it by now."""
         self.table = table
         self.delivered = delivered
+        self.fence = fence
 
     async def write(self, partition: int, key: str, data: bytes) -> None:
         """Store ``data``; when this returns, it is on the broker."""
@@ -48,13 +55,16 @@ class Store:
         if len(chunks) <= 1:
             header = Header(generation, 0, checksum, data)
         else:
+            self.fence()
             for number, chunk in enumerate(chunks):
                 self.table[_chunk(partition, key, generation, number)] = chunk
             await self.delivered()
             header = Header(generation, len(chunks), checksum)
+        self.fence()
         self.table[_name(partition, key)] = msgspec.msgpack.encode(header)
         await self.delivered()
         if old:
+            self.fence()
             self._drop_chunks(partition, key, old)
 
     def read(self, partition: int, key: str) -> bytes | None:
@@ -82,6 +92,7 @@ class Store:
         old = self._old(partition, key)
         if old is None:
             return
+        self.fence()
         del self.table[_name(partition, key)]
         self._drop_chunks(partition, key, old)
         await self.delivered()

@@ -124,22 +124,24 @@ class Worker:
         starting = asyncio.create_task(self._start(app, door))
         watching = asyncio.create_task(self._watch())
         attending = asyncio.create_task(self._attend())
+        beating = asyncio.create_task(self._beat(door))
         stopping = asyncio.create_task(stop.wait())
         try:
-            await asyncio.wait({starting, watching, attending, stopping, failure}, return_when=asyncio.FIRST_COMPLETED)
+            lives = {starting, watching, attending, beating, stopping, failure}
+            await asyncio.wait(lives, return_when=asyncio.FIRST_COMPLETED)
             self.ready, self.stopped = False, stop.is_set()
             if self.watchdog is not None:
                 self.watchdog.expect(lambda: f"still ending after {ENDED_S:g} s", ENDED_S)
             if stop.is_set():
                 await self._finish(door)
         finally:
-            for task in (starting, stopping, watching, attending):
+            for task in (starting, stopping, watching, attending, beating):
                 task.cancel()
             await self._end(app)
             if site is not None:
                 await site.close()
         if not stop.is_set():
-            raise WorkerError(_cause(failure, starting, watching, attending))
+            raise WorkerError(_cause(failure, beating, starting, watching, attending))
 
     async def _serve(self, door: Door) -> SmallServer:
         def numbers() -> Callable[[], str]:
@@ -194,6 +196,12 @@ class Worker:
         while True:
             if self.commands is not None:
                 self.commands.turn()
+            await asyncio.sleep(LOOK_S)
+
+    async def _beat(self, door: Door) -> None:
+        """Notice when this process stood still, until cancelled."""
+        while True:
+            door.beat()
             await asyncio.sleep(LOOK_S)
 
     async def _finish(self, door: Door) -> None:

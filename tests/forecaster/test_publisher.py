@@ -48,6 +48,12 @@ KEYS = (
 )
 
 
+@pytest.fixture
+def memory() -> Memory:
+    """One that has heard nothing of other tests."""
+    return Memory()
+
+
 def measured(memory: Memory, minutes: int) -> None:
     """All series have so many minutes."""
     for key in KEYS:

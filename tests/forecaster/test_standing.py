@@ -156,6 +156,12 @@ class _Clock:
 
 
 @pytest.fixture
+def memory() -> Memory:
+    """One that has heard nothing of other tests."""
+    return Memory()
+
+
+@pytest.fixture
 def fleet(memory: Memory) -> Callable[[int], list[str]]:
     """Some GPUs of noise, each ``minute`` minutes long."""
 

@@ -11,7 +11,7 @@ import pytest
 from paceline import topics, wire
 from streams import gather
 from streams.cluster_events import ADVICE
-from streams.door import Door
+from streams.door import STILL_S, Door, StoodStillError
 from streams.offsets import Partition
 from streams.processor import Processor
 from streams.snapshots import pack, unpack
@@ -634,3 +634,81 @@ def test_who_listens_is_told_every_answer(messages):
     answers = [value for topic, value in broker.published if topic != topics.DEADLETTER.name]
     assert [wire.encode(answer) for answer in heard] == answers
     assert len(answers) < len(broker.published)
+
+
+class TestAWorkerThatStandsStill:
+    """SIGSTOP, a paused machine: meanwhile another takes over its partitions, and stores newer states."""
+
+    @pytest.fixture
+    def halfway(self, messages):
+        """A worker that has half of the messages and has stored none of them, and what another has stored meanwhile."""
+
+        async def made():
+            clock, broker = Clock(), Broker(messages)
+            door = door_of(broker, clock)
+            door.beat()
+            for offset in range(len(messages) // 2):
+                await door.take(topics.OP_V1, AT, offset, messages[offset])
+            other = Broker(messages)
+            await work(other, Clock())
+            broker.table.update(other.table)
+            return door, clock, broker, dict(other.table)
+
+        return made
+
+    def test_it_stores_and_commits_nothing(self, halfway):
+        async def run():
+            door, clock, broker, newer = await halfway()
+            clock.now_s += STILL_S
+            with pytest.raises(StoodStillError, match="stood still for 6 s"):
+                await door.checkpoint(everything=True)
+            with pytest.raises(StoodStillError, match="stood still for 6 s"):
+                door.beat()
+            assert broker.table == newer
+            assert broker.committed == 0
+
+        asyncio.run(run())
+
+    def test_it_stores_nothing_whoever_notices_first(self, halfway):
+        async def run():
+            door, clock, broker, newer = await halfway()
+            clock.now_s += STILL_S
+            with pytest.raises(StoodStillError):
+                door.beat()
+            await door.checkpoint(everything=True)
+            assert broker.table == newer
+
+        asyncio.run(run())
+
+    def test_it_leaves_the_state_whole_where_it_stands_still_in_the_middle_of_storing_it(self, monkeypatch):
+        """Its chunks are written, the header that names them is not."""
+        monkeypatch.setattr("streams.store.CHUNK_BYTES", 10)
+
+        async def run():
+            clock, broker = Clock(), Broker([])
+            door = door_of(broker, clock)
+            await door.store.write(0, "a", b"x" * 35)
+            door.beat()
+            broker.delivered = door.store.delivered = lambda: stand(clock)
+            with pytest.raises(StoodStillError):
+                await door.store.write(0, "a", b"y" * 35)
+            assert door.store.read(0, "a") == b"x" * 35
+
+        async def stand(clock):
+            clock.now_s += STILL_S
+
+        asyncio.run(run())
+
+    def test_one_that_runs_goes_on(self, halfway):
+        """Also if it is slow."""
+
+        async def run():
+            door, clock, broker, newer = await halfway()
+            for _ in range(4):
+                clock.now_s += STILL_S - 1.0
+                door.beat()
+            await door.checkpoint(everything=True)
+            assert broker.table != newer
+            assert broker.committed == len(broker.messages) // 2
+
+        asyncio.run(run())

@@ -5,11 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from paceline.kafka.settings import BrokerSettings
 from streams import worker as module
+from streams.door import STILL_S
 from streams.worker import Worker, WorkerError, WorkerSetup
 from tests.streams.real_workers import metric, readiness, ready
 
@@ -32,7 +35,7 @@ def worker(monkeypatch, tmp_path):
     """A worker whose brokers describe what they are told to."""
 
     def made(describe_topics):
-        monkeypatch.setattr(module, "build", lambda *ignored: (App(), None))
+        monkeypatch.setattr(module, "build", lambda *ignored: (App(), SimpleNamespace(beat=lambda: None)))
         monkeypatch.setattr(module, "describe_topics", describe_topics)
         monkeypatch.setattr(module, "WATCH_S", 0.01)
         return Worker(WorkerSetup(BrokerSettings(), tmp_path), {})
@@ -95,3 +98,23 @@ def test_a_worker_that_does_not_get_ready_says_where_it_stands_and_starts_again(
         assert ("ended immediately, still ending after 2 s" in last) == stops
         assert process.wait() == int(stops)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.e2e
+def test_a_worker_that_stood_still_starts_again_from_what_is_stored(embedded_broker, free_port, until, tmp_path):
+    """Its group may have given its partitions away, and what it holds is older than what another has stored since."""
+    port = free_port()
+    command = [sys.executable, "-m", "streams", "--brokers", embedded_broker.address, "--web-port", str(port)]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)}
+    ) as process:
+        until(lambda: ready(port))
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(STILL_S + 1.0)
+        process.send_signal(signal.SIGCONT)
+        assert next(line for line in process.stderr if "stood still for " in line)
+        until(lambda: ready(port))
+        assert metric(port, "paceline_streams_restarts") == 1.0
+        process.send_signal(signal.SIGTERM)
+        process.stderr.read()
+        assert process.wait() == 0
