@@ -6,9 +6,11 @@ Rule of this file: runs, a file of their outcomes and a table. A run that is in 
 import argparse
 import json
 import os
+import shutil
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -39,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     with ThreadPoolExecutor(options.at_once) as pool:
         try:
-            for ran in as_completed([pool.submit(_run, case) for case in wanted]):
+            for ran in as_completed([pool.submit(_run, case, path.parent) for case in wanted]):
                 outcome = ran.result()
                 outcomes.append(outcome)
                 with path.open("a", encoding="utf-8") as file:
@@ -53,9 +55,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(one.kind and one.ranks and one.line for one in shown) else 1
 
 
-def _run(case: str) -> Outcome:
+def _run(case: str, kept: Path) -> Outcome:
+    """What came of one run; the recording of one that is not right stays in ``kept``."""
     with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
-        return judged(BY_NAME[case], hangs_of(case, Path(folder)))
+        outcome = judged(BY_NAME[case], hangs_of(case, Path(folder)))
+        recording = Path(folder, "run.jsonl.zst")
+        if not (outcome.kind and outcome.ranks and outcome.line) and recording.exists():
+            wrong = kept / f"hang-{case}-{time.time_ns()}.jsonl.zst"
+            shutil.copy(recording, wrong)
+            print(f"{case}: kept {wrong}", file=sys.stderr, flush=True)
+    return outcome
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -75,8 +75,17 @@ def test_it_goes_on_where_it_was_ended(runs, tmp_path, capsys):
     assert "| a loop in Python | 2 | 12.0, at most 12.0 | 24.0, at most 24.0 | 2 of 2 |" in capsys.readouterr().out
 
 
-def test_a_wrong_run_fails_it(runs, tmp_path):
+def test_a_wrong_run_fails_it_and_its_recording_is_kept(runs, monkeypatch, tmp_path):
+    """What led to it can be read again."""
+
+    def hangs_of(name, folder):
+        (folder / "run.jsonl.zst").write_bytes(b"recorded")
+        return []
+
+    monkeypatch.setattr(bench, "hangs_of", hangs_of)
     assert bench.main(["--only", "lock", "--runs", "1", "--out", str(tmp_path / "o" / "hangs.jsonl")]) == 1
+    (kept,) = (tmp_path / "o").glob("hang-lock-*.jsonl.zst")
+    assert kept.read_bytes() == b"recorded"
 
 
 def test_an_unknown_case_is_refused(tmp_path, capsys):
