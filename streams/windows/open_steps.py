@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paceline.events import LATEST_S, MOST_LEFT_OUT, OVERLAYS, PHASES
+from paceline.events import LATEST_S, MOST_LEFT_OUT, OVERLAYS, PHASES, RANK_LIMIT
 
 from ..limits import ABSURD_S
 from ..robust import known_or_zero
@@ -245,6 +245,9 @@ class OpenSteps:
         self.numbers, self.closed = data["numbers"], data["closed"]
         self.dropped, self.beyond = data["dropped"], data["beyond"]
         self.slot = {rank: slot for slot, rank in enumerate(data["ranks"])}
+        # The table of places is as long as the highest rank: a damaged state must not choose that.
+        if not all(0 <= rank < RANK_LIMIT for rank in self.slot):
+            raise ValueError("a rank beyond what any job has")
         self._rank_of = None
         self.nodes = list(data["nodes"])
         self.place_of = np.full(max(self.slot, default=-1) + 1, -1, dtype=np.int64)
