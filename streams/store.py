@@ -35,16 +35,11 @@ _decoder = msgspec.msgpack.Decoder(Header)
 class Store:
     """Snapshots by partition and key."""
 
-    def __init__(
-        self,
-        table: MutableMapping[bytes, bytes],
-        delivered: Callable[[], Awaitable[None]],
-        fence: Callable[[], None] = lambda: None,
-    ) -> None:
-        """``fence`` is asked before each change of the table, and raises where another worker may own it by now."""
+    def __init__(self, table: MutableMapping[bytes, bytes], delivered: Callable[[], Awaitable[None]]) -> None:
         self.table = table
         self.delivered = delivered
-        self.fence = fence
+        #: Asked before each change of the table; it raises where another worker may own it by now.
+        self.fence: Callable[[], None] = lambda: None
 
     async def write(self, partition: int, key: str, data: bytes) -> None:
         """Store ``data``; when this returns, it is on the broker."""

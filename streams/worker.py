@@ -25,7 +25,7 @@ from paceline.small_server import SmallServer
 from . import health
 from .cluster_advice import DEFAULTS, AdviceSettings
 from .command_door import CommandDoor
-from .door import Door
+from .door import Door, StoodStillError
 from .faust_app import build, where
 from .meters import WorkerState
 from .topic_watch import TopicWatch
@@ -199,9 +199,10 @@ class Worker:
             await asyncio.sleep(LOOK_S)
 
     async def _beat(self, door: Door) -> None:
-        """Notice when this process stood still, until cancelled."""
+        """Notice when this process stood still, until cancelled. Before it is ready it stores nothing."""
         while True:
-            door.beat()
+            if self.ready:
+                door.beat()
             await asyncio.sleep(LOOK_S)
 
     async def _finish(self, door: Door) -> None:
@@ -210,6 +211,8 @@ class Worker:
                 await door.checkpoint(everything=True)
         except TimeoutError:
             log.warning("the last snapshot took too long; the events since the one before will be read again")
+        except StoodStillError as error:
+            log.warning("%s; the events since the last snapshot will be read again", error)
 
     async def _end(self, app: faust.App) -> None:
         with contextlib.suppress(asyncio.CancelledError, TimeoutError):

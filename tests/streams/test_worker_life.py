@@ -12,7 +12,7 @@ import pytest
 
 from paceline.kafka.settings import BrokerSettings
 from streams import worker as module
-from streams.door import STILL_S
+from streams.door import STILL_S, StoodStillError
 from streams.worker import Worker, WorkerError, WorkerSetup
 from tests.streams.real_workers import metric, readiness, ready
 
@@ -51,6 +51,33 @@ def test_a_watch_that_breaks_ends_it(worker):
 
     with pytest.raises(WorkerError, match=r"KeyError: .*a field that this broker does not send"):
         asyncio.run(worker(broken).run())
+
+
+def test_one_that_stood_still_and_is_told_to_stop_ends_in_good_order(worker, caplog):
+    """It was stopped when SIGTERM came: what it holds is not stored, and that is no failure."""
+
+    async def checkpoint(everything):
+        raise StoodStillError("stood still for 9 s")
+
+    asyncio.run(worker(None)._finish(SimpleNamespace(checkpoint=checkpoint)))
+    assert "stood still for 9 s; the events since the last snapshot will be read again" in caplog.text
+
+
+def test_whoever_is_slow_to_join_has_not_stood_still(worker):
+    """A busy machine may take long to start it: nothing can be stored before."""
+    beats = []
+
+    async def joining():
+        started = worker(None)
+        beating = asyncio.create_task(started._beat(SimpleNamespace(beat=lambda: beats.append(1))))
+        await asyncio.sleep(0.0)
+        assert not beats
+        started.ready = True
+        while not beats:
+            await asyncio.sleep(0.01)
+        beating.cancel()
+
+    asyncio.run(joining())
 
 
 #: A worker that never gets ready the first time, as one whose group deals it nothing, and then as it is.
