@@ -11,15 +11,24 @@ wheel=${3:-}
 python=${PYTHON:-python3}
 uv_version=0.13.8
 
-# Elsewhere than on a terminal, where uv shows it: a line every few seconds, until it is ended.
+# Elsewhere than on a terminal, where uv shows it: a line every few seconds, until it is ended. $1 exists from when all are
+# installed: then uv compiles them.
 progress() {
-  local began=$SECONDS never installed
+  local began=$SECONDS never line
   exec {never}<> <(:) # A `sleep` would outlive this, and hold on to what reads our lines.
   until read -rt "${PROGRESS_S:-5}" -u "$never"; do
-    # Deeper ones came within a package; some of the lock are for other versions of Python.
-    installed=$(find "$venv" -maxdepth 4 -name '*.dist-info' | wc -l)
-    echo "environment.sh: $((SECONDS - began)) s: $installed of at most $packages packages installed" >&2
+    if [ -e "$1" ]; then
+      line="$(count '*.pyc') of some $(count '*.py') files compiled"
+    else
+      # Deeper ones came within a package; some of the lock are for other versions of Python.
+      line="$(count '*.dist-info' -maxdepth 4) of at most $packages packages installed"
+    fi
+    echo "environment.sh: $((SECONDS - began)) s: $line" >&2
   done
+}
+
+count() { # a pattern of names below $venv, options of find
+  find "$venv" "${@:2}" -name "$1" | wc -l
 }
 
 # uv says what it fetches, and how large that is.
@@ -29,11 +38,23 @@ sync() {
 
 # Its list of all that it has installed is left out.
 sync_in_lines() {
-  progress &
-  local shown=$! status=0
-  tries sync 2> >(grep --line-buffered -v '^ [-+~] ' >&2) || status=$?
+  local status=0 installed
+  installed=$(mktemp -u)
+  progress "$installed" &
+  local shown=$!
+  tries sync 2> >(lines_of_uv "$installed" >&2) || status=$?
+  wait "$!" # the last lines
   kill "$shown"
+  rm -f "$installed"
   return "$status"
+}
+
+lines_of_uv() { # the file that says that all are installed
+  local line
+  while IFS= read -r line; do
+    case $line in ' '[-+~]' '*) continue ;; 'Installed '*) touch "$1" ;; esac
+    printf '%s\n' "$line"
+  done
 }
 
 die() { # status, why
@@ -56,7 +77,7 @@ private_uv() {
 
 uv=$(command -v uv || private_uv) || exit
 packages=$(grep -c '^[a-z].*==' "$lock")
-size=$(grep -q '^torch==' "$lock" && echo ", 5 to 7 GB with PyTorch; compiling them at the end shows no progress" || true)
+size=$(grep -q '^torch==' "$lock" && echo ", 5 to 7 GB with PyTorch" || true)
 echo "environment.sh: $venv: $packages packages of $lock$size" >&2
 new_enough='import sys; sys.exit(sys.version_info < (3, 11))'
 "$python" -c "$new_enough" 2>/dev/null || python=3.12 # uv finds or fetches it
