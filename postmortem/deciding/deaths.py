@@ -54,6 +54,26 @@ def _signalled(case: Case) -> Verdict | None:
     )
 
 
+def of_a_local_rank(case: Case) -> Verdict | None:
+    """By a signal that torchrun saw, where no table says which rank of the job its local rank is."""
+    seen = [one for one in case.exits if one.rank is None and one.local_rank is not None and one.code in _SIGNALS]
+    processes = {(one.node, one.local_rank, one.pid): one for one in seen if not case.ended_by_launcher(one)}
+    if len(processes) != 1:
+        return None
+    (one,) = processes.values()
+    where = f" on {one.node}" if one.node else ""
+    how = f"{'was' if one.code == -9 else ''} {_SIGNALS[one.code]}".strip()
+    return Verdict(
+        kind="died",
+        cause=f"local rank {one.local_rank} (pid {one.pid}){where} {how}; no file says which rank of the job that is",
+        victims=_victims(case, set()),
+        nodes=(one.node,) if one.node else (),
+        sure="unsure",
+        next=f"the kernel's log of {one.node or 'its node'}: dmesg -T | grep {one.pid}",
+        grounds=grounds(one),
+    )
+
+
 def _left_early(case: Case) -> Verdict | None:
     """Ended with 0 while others waited for it."""
     waited = any(one.role in ("victim", "waiter") for one in case.failures) or bool(case.timeouts)

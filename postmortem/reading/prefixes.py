@@ -11,6 +11,12 @@ import msgspec
 #: Characters of a line; what is longer is cut there.
 MOST_LINE = 1 << 16
 _CONTROL = re.compile(r"(?:\x1b|#033|\^\[)\[[0-?]{0,32}[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)")
+#: A terminal pads what it has shown with blanks, and some copy its lines as one: before what begins a line, unlike the
+#: blanks within a table.
+_PADDING = re.compile(
+    r" {12,}(?=WARNING:|ERROR:|INFO:|Traceback \(most|File \"|\[?rank\d|\[?[EWIF]\d{4} |\[[EWIF] \w|terminate called"
+    r"|[A-Za-z_][\w.]{0,80}(?:Error|Exception|Interrupt|Exit): )"
+)
 _REPEATED = re.compile(r"\s\[repeated \d{1,9}x across (?:cluster|all nodes)\].{0,200}$")
 _TEXTS = ("log", "message", "MESSAGE", "msg", "line", "text", "textPayload")
 #: How deep in a record its text may be (``jsonPayload``, ``hits`` of a search).
@@ -67,14 +73,22 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def texts(raw: str) -> Iterator[str]:
-    """The lines in ``raw``: a record of a log driver, a progress bar that rewrites its line, colours taken off."""
+    """The lines in ``raw``: a record of a log driver, a progress bar that rewrites its line, lines that a terminal
+    padded with blanks; colours are taken off."""
     if raw.startswith("{"):
         raw = _record(raw)
+    if not raw[:1].isspace() and _PADDING.search(raw):
+        raw = _PADDING.sub(_next_line, raw)
     for part in re.split(r"[\r\n]+", raw) if "\r" in raw or "\n" in raw else (raw,):
         if "\x1b" in part or "#033" in part or "^[" in part:
             part = _CONTROL.sub("", part)
         if part.strip():
             yield part[:MOST_LINE]
+
+
+def _next_line(padding: re.Match[str]) -> str:
+    """What stands for ``padding``; a frame keeps its indent."""
+    return "\n  " if padding.string.startswith('File "', padding.end()) else "\n"
 
 
 def _record(raw: str) -> str:

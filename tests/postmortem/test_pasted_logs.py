@@ -53,6 +53,30 @@ def test_numbers_of_a_pager_before_each_line_hide_no_rank(tmp_path):
     assert plain.ranks == (0,)
 
 
+def test_lines_that_a_terminal_padded_with_blanks_and_a_paste_made_one_are_read(tmp_path):
+    lines = [
+        "`Loading checkpoint shards:   0%|          | 0/2 [00:00<?, ?it/s]",
+        "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 899505 closing signal SIGTERM",
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 4 (pid: 899509) of "
+        "binary: /opt/bin/python",
+        "Traceback (most recent call last):",
+        '  File "/opt/bin/torchrun", line 33, in <module>',
+        "    sys.exit(load_entry_point('torch==2.0.1'))",
+    ]
+    found = verdict(tmp_path, "".join(line.ljust(160) for line in lines) + "\n")
+    assert (found.kind, found.ranks) == ("died", ())
+    assert "local rank 4 (pid 899509) was killed (SIGKILL)" in found.cause
+    assert "no file says which rank of the job that is" in found.cause
+
+
+@pytest.mark.parametrize("pid", [899505, 899506])
+def test_a_local_rank_that_its_launcher_ended_did_not_die_first(tmp_path, pid):
+    api = "torch.distributed.elastic.multiprocessing.api:"
+    text = f"WARNING:{api}Unable to shutdown process 899505 via 15, forcefully exiting via 9 (SIGKILL)\n"
+    text += f"ERROR:{api}failed (exitcode: -9) local_rank: 1 (pid: {pid}) of binary: /opt/bin/python\n"
+    assert (verdict(tmp_path, text).kind == "died") is (pid != 899505)
+
+
 def test_a_rank_is_the_jobs_and_not_its_number_in_a_group_behind_any_prefix(tmp_path):
     text = timed_out(13, 216, "ALLTOALL_BASE", "119", 1, "2025-02-18 12:54 ")
     text += timed_out(15, 57, "ALLREDUCE", "112", 0, "2025-02-18 12:54 ")
