@@ -54,22 +54,24 @@ def _signalled(case: Case) -> Verdict | None:
     )
 
 
-def of_a_local_rank(case: Case) -> Verdict | None:
-    """By a signal that torchrun saw, where no table says which rank of the job its local rank is."""
-    seen = [one for one in case.exits if one.rank is None and one.local_rank is not None and one.code in _SIGNALS]
-    processes = {(one.node, one.local_rank, one.pid): one for one in seen if not case.ended_by_launcher(one)}
+def of_unknown_rank(case: Case) -> Verdict | None:
+    """By a signal that its launcher saw, where nothing says which rank of the job the process was."""
+    seen = [one for one in case.exits if one.rank is None and one.code in _SIGNALS and not case.ended_by_launcher(one)]
+    processes = {(one.node, one.local_rank, one.pid): one for one in seen}
     if len(processes) != 1:
         return None
     (one,) = processes.values()
-    where = f" on {one.node}" if one.node else ""
+    who = "a process of the job" if one.local_rank is None else f"local rank {one.local_rank}"
+    who += (f" (pid {one.pid})" if one.pid is not None else "") + (f" on {one.node}" if one.node else "")
     how = f"{'was' if one.code == -9 else ''} {_SIGNALS[one.code]}".strip()
+    what = one.pid if one.pid is not None else "-iE 'killed process|segfault'"
     return Verdict(
         kind="died",
-        cause=f"local rank {one.local_rank} (pid {one.pid}){where} {how}; no file says which rank of the job that is",
+        cause=f"{who} {how}; no file says which rank that is",
         victims=_victims(case, set()),
         nodes=(one.node,) if one.node else (),
         sure="unsure",
-        next=f"the kernel's log of {one.node or 'its node'}: dmesg -T | grep {one.pid}",
+        next=f"the kernel's log of {one.node or 'its node'}: dmesg -T | grep {what}",
         grounds=grounds(one),
     )
 

@@ -46,7 +46,7 @@ _RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     stacks.verdict,
     no_record.verdict,
     hardware.out_of_memory_somewhere,
-    deaths.of_a_local_rank,
+    deaths.of_unknown_rank,
     outside.without_reason,
 )
 

@@ -77,8 +77,11 @@ def stuck(case: Case) -> Verdict | None:
     own = {one.rank: one for one in case.failures if one.name == "stuck" and one.rank is not None}
     if len(own) != 1:
         return None
-    made = _died(case, own, set(own), "likely")
-    return Verdict(**{name: getattr(made, name) for name in made.__struct_fields__} | {"kind": "hang"})
+    made = msgspec.structs.replace(_died(case, own, set(own), "likely"), kind="hang")
+    if case.ranks - set(own):
+        return made
+    cause = f"{made.cause}; these files have lines of no other rank, where it may be the same"
+    return msgspec.structs.replace(made, ranks=(), victims=tuple(own), cause=cause, sure="unsure", line=None)
 
 
 def _telling(old: Failure | None, new: Failure) -> Failure:

@@ -239,6 +239,8 @@ _FORCED = re.compile(r"Unable to shutdown process (\d{1,10}) via .{0,100}(SIGKIL
 _FAILED = re.compile(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,5}) \(pid: (\d{1,10})\)")
 #: The number of the agent's process, in its own lines since PyTorch 2.4.
 _NUMBERED = re.compile(r"[EWI]\d{4} [\d:.]{8,20} (\d{1,10}) torch/distributed/elastic/")
+#: DeepSpeed's, beside the command of its node's last local rank, whichever has failed.
+_RETURNED = re.compile(r"\[launch\.py:\d{1,5}:sigkill_handler\] .{0,60000}\] exits with return code = (-?\d{1,4})")
 _AGAIN = re.compile(r"; {1,4}will restart worker group")
 _SRUN = re.compile(
     r"srun: error: ([A-Za-z0-9.-]{1,255}): tasks? ([\d,-]{1,400}): "
@@ -374,6 +376,8 @@ def _of_launcher(text: str, node: str, source: Source) -> Iterator[Statement]:
             first=True,
             agent=agent[1] if (agent := _NUMBERED.match(text)) else "",
         )
+    elif found := _RETURNED.search(text):
+        yield Exit(node=node, source=source, code=int(found[1]), first=True)
     elif _AGAIN.search(text):
         yield Restarted(node=node, source=source)
     elif found := _SRUN.search(text):

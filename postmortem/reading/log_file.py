@@ -47,6 +47,7 @@ WORDS = tuple(
                 "closing signal",
                 "Unable to shutdown process",
                 "failed (exitcode",
+                "exits with return code",
                 "srun: error",
                 "terminated with",
             ),

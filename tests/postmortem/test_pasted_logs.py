@@ -66,7 +66,29 @@ def test_lines_that_a_terminal_padded_with_blanks_and_a_paste_made_one_are_read(
     found = verdict(tmp_path, "".join(line.ljust(160) for line in lines) + "\n")
     assert (found.kind, found.ranks) == ("died", ())
     assert "local rank 4 (pid 899509) was killed (SIGKILL)" in found.cause
-    assert "no file says which rank of the job that is" in found.cause
+    assert "no file says which rank that is" in found.cause
+
+
+def test_deepspeed_says_how_a_process_ended_and_the_command_of_its_last_local_rank(tmp_path):
+    """It is the last one's whichever has failed: no rank is accused for it."""
+    head = "[2023-07-10 04:26:05,876] [{}] [launch.py:318:sigkill_handler] "
+    text = "".join(head.format("INFO") + f"Killing subprocess {pid}\n" for pid in (94984, 94985))
+    text += head.format("ERROR") + "['/opt/bin/python3', '-u', 'train.py', '--local_rank=1', '--deepspeed', 'ds.json'] "
+    found = verdict(tmp_path, text + "exits with return code = -11\n")
+    assert (found.kind, found.ranks) == ("died", ())
+    assert "a process of the job crashed (SIGSEGV); no file says which rank that is" in found.cause
+    assert verdict(tmp_path, text + "exits with return code = 1\n").kind == "insufficient_data"
+
+
+def test_a_watchdog_that_was_stuck_accuses_its_rank_only_beside_others(tmp_path):
+    stuck = (
+        "[rank144]:[F ProcessGroupNCCL.cpp:1169] [PG 0 Rank 144] ProcessGroupNCCL's watchdog got stuck for 600 seconds "
+        "without making progress in monitoring enqueued collectives.\n"
+    )
+    alone = verdict(tmp_path, stuck)
+    assert (alone.kind, alone.ranks, alone.victims) == ("hang", (), (144,))
+    assert "lines of no other rank" in alone.cause
+    assert verdict(tmp_path, stuck + "[rank7]: step 12 loss 2.5\n[rank7]:[W socket.cpp:1] slow\n").ranks == (144,)
 
 
 @pytest.mark.parametrize("pid", [899505, 899506])
