@@ -3,8 +3,10 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-# Processes that share tests: one more than two cores, for a fifth of the time they wait.
+# Processes that share tests: one more than two cores for programs, which wait a fifth of the time; quick tests do not
+# wait, lint runs beside them, and each process more imports all of them once more.
 WORKERS ?= 3
+QUICK_WORKERS ?= 2
 QUICK := not (long or slow or bus or browser or e2e or training or network or gpu or frameworks)
 # Services with an image of their own: each has an extra in pyproject.toml and a lock in deploy/requirements.
 IMAGES := annotator archive collectors streams forecaster control ui
@@ -57,7 +59,7 @@ check: env  ## while you work: lint and the shorter tests that need no broker, b
 
 .PHONY: quick-tests
 quick-tests:
-	@$(PYTEST) -q -m '$(QUICK)' --dist loadgroup --no-loadscope-reorder --numprocesses $(WORKERS) $(ARGS)
+	@$(PYTEST) -q -m '$(QUICK)' --dist loadgroup --no-loadscope-reorder --numprocesses $(QUICK_WORKERS) $(ARGS)
 
 # The wheel is built by five small packages: without the environment of `make env` it takes seconds, and no PyTorch.
 .venv-build/ready: deploy/requirements/build.lock pyproject.toml deploy/environment.sh

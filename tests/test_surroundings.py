@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,22 @@ import json, os, time
 state = dict(line.split(":", 1) for line in open("/proc/self/status"))
 ignored, blocked, umask = int(state["SigIgn"], 16), int(state["SigBlk"], 16), os.umask(0)
 print(json.dumps([ignored, blocked, umask, time.tzname[0], dict(os.environ)]))
+"""
+#: Tests that leave something of the process changed, and one that puts it back.
+LEAVING = """
+import os, signal
+
+def test_a_variable():
+    os.environ["LEFT"] = "1"
+
+def test_a_folder():
+    os.chdir("/")
+
+def test_a_handler():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+def test_nothing(monkeypatch):
+    monkeypatch.setenv("LEFT", "2")
 """
 #: Signals that Python ignores in every process of its own.
 PYTHONS = sum(1 << number - 1 for number in (signal.SIGPIPE, signal.SIGXFSZ))
@@ -47,3 +64,13 @@ def test_so_it_is_in_hostile_surroundings(tmp_path: Path) -> None:
     shell = ["sh", "-c", 'trap "" INT TERM HUP QUIT USR1; umask 077; cd /; exec "$@"', "sh", *pytest]
     done = subprocess.run(shell, env={**os.environ, **hostile}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_what_a_test_leaves_behind_fails_it(tmp_path: Path) -> None:
+    """Variables, folder and signals: another test would depend on the order."""
+    (tmp_path / "test_it.py").write_text(LEAVING)
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "tests.conftest", f"--rootdir={tmp_path}", "-c", os.devnull]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*command, str(tmp_path)], env=environ, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert re.findall(r"::test_(\w+) ERROR", done.stdout) == ["a_variable", "a_folder", "a_handler"]

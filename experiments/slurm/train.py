@@ -5,8 +5,6 @@ mpirun -n 4 python experiments/slurm/train.py --seconds 10
 
 import os
 
-from paceline.training.example import main
-
 #: What PyTorch asks for, and what Open MPI, MPICH and Slurm call it; the first that is there.
 NAMES = {
     "RANK": ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"),
@@ -14,6 +12,8 @@ NAMES = {
 }
 
 if __name__ == "__main__":
+    from paceline.training.example import main  # imports PyTorch: whoever reads the names above needs none
+
     for name, others in NAMES.items():
         os.environ.setdefault(name, next(os.environ[other] for other in others if other in os.environ))
     main()

@@ -57,6 +57,7 @@ def test_a_busy_server_is_left_alone_for_as_long_as_it_asks(told: World) -> None
     assert "inventory" in told.api.annotations("Node", "node-1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code", [500, 503, None])
 def test_a_failing_server_is_tried_again(told: World, code: int | None) -> None:
     """With longer and longer waits: a dozen requests in ten minutes, and all is written when it is back."""

@@ -86,6 +86,7 @@ def test_what_was_over_long_ago_or_never_confirmed_is_told_to_nobody(told: World
     assert told.api.all("Event") == []
 
 
+@pytest.mark.long
 def test_many_pods_and_findings_are_told_slowly(world: World) -> None:
     """Sixty a minute, and sixteen pods of one finding."""
     world.node()

@@ -30,6 +30,7 @@ def test_the_published_schema_is_that_of_the_code() -> None:
     assert sorted(shapes.SHAPES) == sorted(KEYS)
 
 
+@pytest.mark.long
 def test_all_that_is_written_has_the_published_shape(world: World) -> None:
     """Every key occurs, and none has a field that the schema lacks."""
     world.node()

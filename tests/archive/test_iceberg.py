@@ -112,6 +112,7 @@ def test_killed_between_both_commits_it_is_brought_up_to_date_at_the_next_start(
     assert IcebergTables.open(store, "", {}).follow(again.manifest) == 0
 
 
+@pytest.mark.long
 def test_who_follows_rarely_sees_the_archive_as_it_is_then(store: Store, where: Path):
     """Files that came and went in between were never Iceberg's."""
     writer, tables = Writer(store), IcebergTables.open(store, "", {})
@@ -165,6 +166,7 @@ def test_a_catalog_that_is_away_holds_nobody_up_and_is_caught_up_with(
     assert catalog.load_table(("paceline", "finding")).scan().to_arrow().num_rows == 3
 
 
+@pytest.mark.long
 def test_a_table_that_somebody_else_dropped_is_made_again(store: Store, where: Path):
     follower, writer = IcebergFollower(store, "", {}), Writer(store)
     commit(writer, [finding()])

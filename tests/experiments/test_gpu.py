@@ -16,6 +16,9 @@ from experiments.gpu.compared import differences
 from experiments.gpu.recorded import Row
 from experiments.gpu.table import CASES, TWO_RANKS
 
+#: The table of cases imports PyTorch, which takes seconds of a processor.
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
 FACTS = {

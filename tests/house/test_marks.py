@@ -1,4 +1,4 @@
-"""A test without a mark starts no process: the guard of tests/conftest.py, tried on tests that do."""
+"""What a mark does: without one, no process and no PyTorch; and a file of which no test is chosen is not imported."""
 
 import os
 import re
@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from deploy.gate import RING_1
+from tests.chosen_files import may_choose
+
 ROOT = Path(__file__).parents[2]
+#: What `make check` chooses.
+QUICK = re.search(r"^QUICK := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M).group(1)
 TESTS = """
 import os, subprocess
 import pytest
@@ -54,3 +59,46 @@ def test_a_test_without_a_mark_fails_where_it_starts_a_process(tmp_path: Path) -
     assert failed == [f"starts_by_{how}" for how in ("a_fixture_of_the_module", "subprocess", "system", "fork")]
     assert len({name for name, _ in ended}) == 7
     assert "FAILED" not in dict(ended).values()
+
+
+@pytest.mark.parametrize(
+    ("marks", "quick", "ring_1"),
+    [
+        ("pytest.mark.e2e", False, False),
+        ('[pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]', False, False),
+        ("[\n    pytest.mark.timeout(600),\n    pytest.mark.slow,\n]", False, False),
+        ("pytest.mark.long", False, True),
+        ("pytest.mark.bus", False, True),  # on the embedded broker it is in ring 1
+        ("[pytest.mark.slow, pytest.mark.landing]", False, True),
+        ('pytest.mark.filterwarnings("ignore::DeprecationWarning")', True, True),
+    ],
+)
+def test_a_file_is_read_unless_its_marks_rule_out_all_its_tests(marks: str, quick: bool, ring_1: bool) -> None:
+    """Of two rings and `make check`; a mark of one test alone rules out no other."""
+    text = f"import pytest\n\npytestmark = {marks}\n"
+    assert (may_choose(QUICK, text), may_choose(RING_1, text)) == (quick, ring_1)
+    assert may_choose(QUICK, "@pytest.mark.e2e\ndef test_it():\n    pass\n")
+    assert may_choose(RING_1, text + "@pytest.mark.landing\ndef test_it():\n    pass\n")
+    assert may_choose("", text)
+
+
+@pytest.mark.slow
+def test_a_file_that_is_ruled_out_is_not_imported_unless_it_is_named(tmp_path: Path) -> None:
+    """Its import would fail here."""
+    (tmp_path / "test_ruled_out.py").write_text("import pytest, gone\npytestmark = pytest.mark.e2e\n")
+    (tmp_path / "test_chosen.py").write_text("def test_it():\n    pass\n")
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", f"--rootdir={tmp_path}", "-c", os.devnull]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for path, status in ((tmp_path, 0), (tmp_path / "test_ruled_out.py", 2)):
+        done = subprocess.run([*command, "-m", "not e2e", str(path)], env=environ, cwd=ROOT, check=False)
+        assert done.returncode == status
+
+
+@pytest.mark.slow
+def test_make_check_imports_no_pytorch(tmp_path: Path) -> None:
+    """Each process of its would, for seconds: a file that needs it is ``long``, or ``e2e``."""
+    (tmp_path / "torch.py").write_text("raise RuntimeError('make check imports PyTorch')\n")
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", QUICK]
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]

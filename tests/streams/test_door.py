@@ -636,6 +636,7 @@ def test_who_listens_is_told_every_answer(messages):
     assert len(answers) < len(broker.published)
 
 
+@pytest.mark.long
 class TestAWorkerThatStandsStill:
     """SIGSTOP, a paused machine: meanwhile another takes over its partitions, and stores newer states."""
 

@@ -67,6 +67,7 @@ def test_findings_do_not_depend_on_the_clock(tmp_path, judged, clock):
     assert verdict(found) == ({"straggler"}, {6})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("what", "ranks"), [(SLOW, {6}), ({"spread": 0.4}, set()), ({}, set())])
 def test_waiting_need_not_be_told(tmp_path, judged, what, ranks):
     """Where transfers are rows and the waiting before them is not, a rank stands still while its step is open."""

@@ -7,6 +7,9 @@ import pytest
 from paceline.balance import pipeline_example
 from paceline.balance.pipeline_example import main, options_of
 
+#: PyTorch is imported, which takes seconds of a processor.
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("pytorch")]
+
 
 @pytest.mark.parametrize(
     ("words", "said"),

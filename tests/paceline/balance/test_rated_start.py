@@ -8,6 +8,9 @@ import torch
 from paceline.balance.rated_start import GEMMS, MOST_RATIO, NAMES, told, weights
 from paceline.rated import CPU, Rated, Speed, write
 
+#: PyTorch is imported, which takes seconds of a processor.
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("pytorch")]
+
 
 def row(device: float = 0.0, own: str = "gemm_float32", **speeds: float) -> list[float]:
     """What a rank tells."""

@@ -10,6 +10,9 @@ from paceline.balance import BalancedSampler, balance
 from paceline.balance.errors import BalanceError
 from paceline.balance.staleness import Staleness
 
+#: PyTorch is imported, which takes seconds of a processor.
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("pytorch")]
+
 CASES = (
     "sgd",
     "adamw",
@@ -34,7 +37,6 @@ def three(ranks: Callable[..., Any]) -> Any:
     return ranks("local_steps.py", 3, *CASES, "kept", "synchronous", "agreed", "refused")
 
 
-@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 @pytest.mark.parametrize("case", CASES)
 def test_weights_are_those_of_local_sgd(three: Any, case: str) -> None:
@@ -45,20 +47,17 @@ def test_weights_are_those_of_local_sgd(three: Any, case: str) -> None:
     assert max(three.found[case]) <= (1e-5 if case == "single" else 1e-12)
 
 
-@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 def test_what_does_not_train_is_not_averaged(three: Any) -> None:
     """Frozen weights, buffers, and weights that DDP was told to leave to each rank; a rank without samples, too."""
     assert three.found["kept"] == [[True] * 5] * 3
 
 
-@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 def test_nothing_stale_is_synchronous_training(three: Any) -> None:
     assert three.found["synchronous"] == [0.0] * 3
 
 
-@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 def test_weights_agree_once_they_are_synchronized(three: Any) -> None:
     for apart, once, twice in three.found["agreed"]:
@@ -66,7 +65,6 @@ def test_weights_agree_once_they_are_synchronized(three: Any) -> None:
         assert (once, twice) == (0.0, 0.0)
 
 
-@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 def test_what_cannot_step_alone_is_refused(three: Any) -> None:
     """Each with what to change; arguments that are not the same on all ranks, too."""
@@ -75,7 +73,6 @@ def test_what_cannot_step_alone_is_refused(three: Any) -> None:
         assert [part in one for part, one in zip(parts, told, strict=True)] == [True] * 4, told
 
 
-@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 def test_that_results_change_is_told_once(three: Any) -> None:
     assert "changes what is learned" in three.said(0)

@@ -99,6 +99,7 @@ def test_a_healthy_fleet_gets_none_in_a_day(advised):
     assert len(heard.advice.use.accounts) > 0
 
 
+@pytest.mark.long
 def test_gpus_that_are_held_and_idle_are_to_be_freed(advised):
     heard = advised(hour("notes", "idle", 0.0).replace(", busy: 0.0", ""))
     (one,) = heard.last().values()

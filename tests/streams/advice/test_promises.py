@@ -75,6 +75,7 @@ def test_restored_again_and_again_it_says_the_same(events):
     assert found == said(Advice(), events)
 
 
+@pytest.mark.long
 def test_a_snapshot_survives_itself(events):
     advice = Advice()
     said(advice, events)
@@ -92,11 +93,13 @@ def test_what_is_no_snapshot_is_refused(events):
             Advice.restore(bad)
 
 
+@pytest.mark.long
 def test_what_comes_twice_counts_once(events):
     twice = [event for event in events for _ in range(2)]
     assert said(Advice(), twice) == said(Advice(), events)
 
 
+@pytest.mark.long
 def test_a_stretch_that_comes_again_counts_once(events):
     """After a restart the last messages of a topic are read again, in their order."""
     cut = len(events) // 2
@@ -104,6 +107,7 @@ def test_a_stretch_that_comes_again_counts_once(events):
     assert said(Advice(), again) == said(Advice(), events)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_topics_may_come_in_any_order_to_each_other(events, seed):
     """Within a topic and a subject the order holds; between them only times depend on it, not what is suggested."""
@@ -184,7 +188,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE, ids=lambda name: name[:40])
 @pytest.mark.parametrize(
     ("kind", "cause"),
     [("straggler", "link"), ("device_fault", "unknown"), ("hang", "unknown"), ("node_silent", "unknown")],
@@ -235,6 +239,7 @@ def test_memory_reaches_a_plateau(make_hour):
     assert sizes[1] < 1.3 * sizes[0] + 500
 
 
+@pytest.mark.long
 def test_a_storm_of_findings_is_bounded(make_finding, make_pace):
     """Three thousand jobs have a trouble at once: twenty are told within the hour, the state stays bounded."""
     advice, began = Advice(), time.process_time()
@@ -245,6 +250,7 @@ def test_a_storm_of_findings_is_bounded(make_finding, make_pace):
     assert time.process_time() - began < 30.0
 
 
+@pytest.mark.long
 def test_input_is_not_changed(events):
     before = [msgspec.msgpack.encode(event) for event in events]
     said(Advice(), events)

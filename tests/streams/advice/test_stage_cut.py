@@ -93,6 +93,7 @@ def test_layers_that_cannot_be_are_not_believed(told):
     assert layers_of({"layers": told}, 2) == []
 
 
+@pytest.mark.long
 def test_the_suggestion_has_it(events_of, told):
     """Of a simulated pipeline whose last stage is a third longer: shares, gain and break-even, before all else."""
     heard = told()

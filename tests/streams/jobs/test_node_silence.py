@@ -102,6 +102,7 @@ def test_silence_of_all_accuses_nobody() -> None:
     assert {finding.nodes[0] for finding in judge(told({0: 40, 1: 50}))} == {"node-0", "node-1"}
 
 
+@pytest.mark.long
 def test_of_two_nodes_the_silent_one_is_told() -> None:
     """By the one peer that it has."""
     assert {finding.nodes[0] for finding in judge(told({0: 40}, nodes=2))} == {"node-0"}
@@ -157,6 +158,7 @@ def test_a_clock_that_is_set_accuses_nobody(jump_s: float) -> None:
     assert {finding.nodes[0] for finding in judge(silent)} == {"node-1"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("nodes", [2, 3, 4])
 def test_a_recording_that_is_sorted_by_node_accuses_nobody(nodes: int) -> None:
     """One node's words after the other's, without goodbyes: no node was there while the one before fell silent."""
@@ -164,6 +166,7 @@ def test_a_recording_that_is_sorted_by_node_accuses_nobody(nodes: int) -> None:
     assert not [finding for finding in judge(messages) if finding.kind == "node_silent"]
 
 
+@pytest.mark.long
 def test_another_sidecar_on_the_same_node_speaks_for_it() -> None:
     """A sidecar that was started again is a producer of its own, and the node is not silent."""
     messages = [

@@ -94,6 +94,7 @@ def test_work_that_grows_steadily_has_turned_slow_at_no_step(make_tick, level):
     assert follow(make_tick, growing * noise) == []
 
 
+@pytest.mark.long
 def test_work_that_has_grown_and_stays_has_turned_slow_at_no_step(make_tick):
     """A warm-up in which the pace falls."""
     growing = 1.0 + 0.01 * np.minimum(np.arange(240), 100)[:, None]

@@ -119,6 +119,7 @@ def test_a_peer_that_never_has_a_processor_makes_no_others_waiting_negative(make
     assert (starved <= [0.25, 0.24999, 0.01]).all()
 
 
+@pytest.mark.long
 @given(
     own=st.lists(st.floats(1e-6, 10.0), min_size=2, max_size=6),
     waited=st.lists(st.floats(0.0, 1e6), min_size=6, max_size=6),

@@ -94,6 +94,7 @@ def joules(windows, uuid):
     return sum(one.energy_j for one in windows if one.device == uuid and one.energy_j is not msgspec.UNSET)
 
 
+@pytest.mark.long
 def test_counters_without_resets_are_told_to_the_joule(node):
     """Against the counter's own difference."""
     node.run(306)
@@ -102,6 +103,7 @@ def test_counters_without_resets_are_told_to_the_joule(node):
         assert joules(node.said, uuid) == pytest.approx(node.truth_j(gpu, 5), rel=1e-4)
 
 
+@pytest.mark.long
 def test_resets_cost_less_than_a_percent(node):
     """A driver that is loaded anew four times in five minutes, between two samples."""
     for _ in range(4):
@@ -113,6 +115,7 @@ def test_resets_cost_less_than_a_percent(node):
     assert {one.energy_source for one in node.said} == {"counter", "mixed"}
 
 
+@pytest.mark.long
 def test_power_alone_is_within_a_percent(node):
     """Cards before Volta have no counter."""
     for gpu in node.nvml.gpus:
