@@ -15,10 +15,11 @@ def findings_in(recording: Path) -> list[dict[str, Any]]:
     Raises:
         RuntimeError: there was nothing to judge.
     """
-    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    written = io.BytesIO()
+    out = io.TextIOWrapper(written, encoding="utf-8")
     with contextlib.redirect_stdout(out):
         status = main([str(recording), "--json"])
         out.flush()
     if status:
         raise RuntimeError(f"paceline analyze {recording}: status {status}")
-    return [json.loads(line) for line in out.buffer.getvalue().decode().splitlines()]
+    return [json.loads(line) for line in written.getvalue().decode().splitlines()]
