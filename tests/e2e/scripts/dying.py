@@ -77,14 +77,21 @@ def train(local, case):
     dist.destroy_process_group()
 
 
+def forked(case):
+    """A rank of the agent: what the agent does on a signal is not its own."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    train(0, case)
+
+
 def launch(case, launcher):
     """Start the ranks and wait for them."""
     if launcher != "spawn":
         # The optimizer imports it, and that takes as long as PyTorch itself: here once, and not in each rank.
         import torch._dynamo  # noqa: F401
     if launcher == "agent":
-        config = LaunchConfig(1, 1, RANKS, rdzv_backend="c10d", rdzv_endpoint="127.0.0.1:0", start_method="fork")
-        elastic_launch(config, train)(0, case)
+        meet = {"rdzv_backend": "c10d", "rdzv_endpoint": "127.0.0.1:0"}
+        elastic_launch(LaunchConfig(1, 1, RANKS, max_restarts=0, start_method="fork", **meet), forked)(case)
     else:
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": os.environ["DYING_PORT"]}
         mp.start_processes(train, args=(case,), nprocs=RANKS, start_method=launcher)
