@@ -2,8 +2,9 @@
 
 Rules of this file: a rank is a process of its own with ``RANK`` set, and begins and ends as a Python that runs the
 script; only what the script imports anyway is loaded already, once instead of once a rank. Nothing but imports
-happens before the ranks are there. Each prints to FOLDER/stderr-RANK, and how each ended is in FOLDER/ended.json. It
-is no launcher to test launchers by: it ends no rank because another one has failed.
+happens before the ranks are there. Each prints to FOLDER/stderr-RANK, and how each ended is in FOLDER/ended.json; the
+first process ends with status 1 where one of them failed. It is no launcher to test launchers by: it ends no rank
+because another one has failed.
 """
 
 import json
@@ -26,6 +27,8 @@ def main(world: int, folder: Path, script: Path, arguments: list[str]) -> None:
         ranks.append(pid)
     statuses = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in ranks]
     (folder / "ended.json").write_text(json.dumps(statuses))
+    if any(statuses):
+        sys.exit(1)
     return None
 
 

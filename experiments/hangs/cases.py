@@ -3,16 +3,19 @@
 Rule of this file: a case is data; what is right of it is judged in one place, for tests and for the benchmark.
 """
 
-import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from experiments.analyzed import findings_in
+
 SCRIPT = Path(__file__).parents[2] / "tests" / "e2e" / "scripts" / "hanging.py"
 RANKS = 4
+#: How users start them.
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS))
 #: A run takes under a minute on an idle machine.
 _LONGEST_S = 500.0
 
@@ -67,22 +70,21 @@ class Outcome(NamedTuple):
     line: bool
 
 
-def hangs_of(name: str, folder: Path) -> list[dict[str, Any]]:
-    """The findings on hangs of a run under `paceline run` in which the case of this ``name`` happens."""
+def hangs_of(
+    name: str, folder: Path, launcher: Sequence[str] = TORCHRUN, environ: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """The findings on hangs of a run under `paceline run` in which the case of this ``name`` happens.
+
+    ``launcher`` and what ``environ`` adds start the ranks; the script and its arguments follow.
+    """
     recording = folder / "run.jsonl.zst"
-    paceline = [sys.executable, "-m", "paceline"]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
-    train = [*torchrun, str(SCRIPT), name, str(folder / "own")]
-    environ = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [*paceline, "run", "--no-panel", "--record", str(recording), "--", *train]
+    train = [*launcher, str(SCRIPT), name, str(folder / "own")]
+    environ = {**os.environ, "OMP_NUM_THREADS": "1", **(environ or {})}
+    command = [sys.executable, "-m", "paceline", "run", "--no-panel", "--record", str(recording), "--", *train]
     # Many of them end with an error: that of the collective that was left.
     with (folder / "log").open("wb") as log:
         subprocess.run(command, check=False, env=environ, timeout=_LONGEST_S, stdout=log, stderr=log)
-    told = subprocess.run(
-        [*paceline, "analyze", str(recording), "--json"], check=True, capture_output=True, timeout=_LONGEST_S
-    )
-    findings = [json.loads(line) for line in told.stdout.splitlines()]
-    return [finding for finding in findings if finding["kind"] == "hang"]
+    return [finding for finding in findings_in(recording) if finding["kind"] == "hang"]
 
 
 def judged(case: Case, found: Sequence[dict[str, Any]]) -> Outcome:

@@ -1,9 +1,9 @@
 """Real ends of three gloo ranks: the one that ended first is named with its line, and nobody else.
 
-Two others are enough to be told from it, and an import of PyTorch a rank is most of what a case takes.
+Two others are enough to be told from it, and an import of PyTorch a rank is most of what a case takes: ranks share one
+where their end is no matter of how Python ends, or of how it began.
 """
 
-import json
 import os
 import signal
 import socket
@@ -13,22 +13,24 @@ from pathlib import Path
 
 import pytest
 
+from experiments.analyzed import findings_in
 from tests.kernel_release import EXITS_STAY
 from tests.patience import PATIENCE_S
 
 SCRIPT = Path(__file__).parent / "scripts" / "dying.py"
-PACELINE = [sys.executable, "-m", "paceline"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
-BOTH = ["torchrun", "spawn"]
-LAUNCHERS = pytest.mark.parametrize("launcher", BOTH)
+#: As users start ranks: each imports PyTorch.
+USUAL = ["torchrun", "spawn"]
+#: The same two launchers, forking: torchrun's agent with a function, and multiprocessing.
+FORKING = ["agent", "fork"]
 
 
 def command_of(case, launcher, folder):
-    train = [*TORCHRUN, str(SCRIPT), case] if launcher == "torchrun" else [sys.executable, str(SCRIPT), case, "spawn"]
+    train = [*TORCHRUN, str(SCRIPT), case] if launcher == "torchrun" else [sys.executable, str(SCRIPT), case, launcher]
     record = ["--brokers", "none", "--record", str(folder / "run.jsonl")]
-    return [*PACELINE, "run", *record, "--", *train]
+    return [sys.executable, "-m", "paceline", "run", *record, "--", *train]
 
 
 def environ():
@@ -39,10 +41,7 @@ def environ():
 
 def analysed(folder):
     """The last revision of the finding in the recording; None where there is none."""
-    told = subprocess.run(
-        [*PACELINE, "analyze", str(folder / "run.jsonl"), "--json"], check=True, capture_output=True, timeout=PATIENCE_S
-    )
-    findings = [json.loads(line) for line in told.stdout.splitlines()]
+    findings = findings_in(folder / "run.jsonl")
     return ([finding for finding in findings if finding["kind"] == "died"] or [None])[-1]
 
 
@@ -63,10 +62,10 @@ def died(case, launcher, folder):
 @pytest.mark.parametrize(
     ("launcher", "case", "error", "function"),
     [
-        *((launcher, "exception", "ValueError", "fail") for launcher in BOTH),
-        *((launcher, "finally", "ValueError", "fail") for launcher in BOTH),
-        *((launcher, "memory", "RuntimeError", "allocate") for launcher in BOTH),
-        *((launcher, "thread", "ValueError", "fail") for launcher in BOTH),
+        *((launcher, "exception", "ValueError", "fail") for launcher in USUAL),
+        *((launcher, "finally", "ValueError", "fail") for launcher in ("torchrun", "fork")),
+        *((launcher, "memory", "RuntimeError", "allocate") for launcher in ("torchrun", "fork")),
+        *((launcher, "thread", "ValueError", "fail") for launcher in ("torchrun", "fork")),
     ],
 )
 def test_the_rank_with_an_exception_of_its_own_is_named_with_its_line(tmp_path, launcher, case, error, function):
@@ -79,26 +78,32 @@ def test_the_rank_with_an_exception_of_its_own_is_named_with_its_line(tmp_path, 
     assert set(found["victims"]) <= {0, 1}
 
 
-@LAUNCHERS
-@pytest.mark.parametrize(("case", "words"), [("kill", "SIGKILL"), ("segfault", "SIGSEGV"), ("exit", "exit status 0")])
+@pytest.mark.parametrize(
+    ("launcher", "case", "words"),
+    [
+        *((launcher, "kill", "SIGKILL") for launcher in USUAL),
+        *((launcher, "segfault", "SIGSEGV") for launcher in FORKING),
+        *((launcher, "exit", "exit status 0") for launcher in ("torchrun", "fork")),
+    ],
+)
 def test_a_rank_that_says_nothing_is_named(tmp_path, launcher, case, words):
-    """By its exit, as the kernel tells it: also to who asks after the parent, as that of mp.spawn is faster."""
+    """By its exit, as the kernel tells it: also to who asks after the parent, as multiprocessing is faster."""
     found = died(case, launcher, tmp_path)
-    if launcher == "spawn" and not EXITS_STAY:
+    if launcher in ("spawn", "fork") and not EXITS_STAY:
         assert found["ranks"] in ([2], []), "before Linux 6.15 it may be lost, and nobody else is named"
         return
     assert found["ranks"] == [2]
     assert words in found["summary"]
 
 
-@LAUNCHERS
+@pytest.mark.parametrize("launcher", ["torchrun", "fork"])
 def test_the_same_exception_at_all_ranks_names_nobody(tmp_path, launcher):
     found = died("all", launcher, tmp_path)
     assert found["ranks"] == []
     assert found["line"].endswith(" fail")
 
 
-@LAUNCHERS
+@pytest.mark.parametrize("launcher", FORKING)
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_job_that_is_ended_from_outside_names_nobody(tmp_path, launcher, sent, until):
     """Ctrl-C reaches the whole group of processes, SIGTERM those of the launcher."""
@@ -117,7 +122,7 @@ def test_a_job_that_is_ended_from_outside_names_nobody(tmp_path, launcher, sent,
 
 def test_a_run_that_ends_well_has_no_finding(tmp_path):
     """Nor does it print anything but the panel."""
-    done = subprocess.run(command_of("none", "torchrun", tmp_path), env=environ(), capture_output=True, timeout=500)
+    done = subprocess.run(command_of("none", "agent", tmp_path), env=environ(), capture_output=True, timeout=500)
     assert done.returncode == 0
     assert done.stdout == b""
     assert analysed(tmp_path) is None

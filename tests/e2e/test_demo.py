@@ -1,4 +1,8 @@
-"""The demo, whole: broker, worker, collector, a real training run, and what it says."""
+"""The demo, whole: broker, worker, collector, a real training run, and what it says.
+
+What judges no slowness of a rank runs beside other tests. Two of the demos show two things each: one that is terminated
+and one that is killed, once they have said what they are to say.
+"""
 
 import json
 import os
@@ -9,7 +13,9 @@ import subprocess
 import sys
 import urllib.request
 import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -17,32 +23,72 @@ from experiments.soak.__main__ import MARK, left
 from tests.locked_environment import locked_environment
 from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.training, pytest.mark.bus]
+pytestmark = pytest.mark.bus
 
 
-@pytest.mark.landing
-def test_the_slow_rank_is_confirmed_with_its_cause_and_what_to_do(tmp_path):
-    """In the environment of `make demo`. Nobody else is confirmed. It ends once both are there, on any machine."""
-    programs = locked_environment(tmp_path / "demo", Path("deploy/requirements/demo-stack.lock"))
-    command = [programs / "paceline", "demo", "--json", "--seconds", "600", "--fault", "input"]
-    confirmed, suggested = [], []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+class Demo(NamedTuple):
+    """What a demo came to that was ended once it had said enough."""
+
+    told: list[dict[str, Any]]
+    status: int
+    said: str
+    #: Its processes just before, and those that were left in the end.
+    before: dict[int, str]
+    left: dict[int, str]
+
+
+def demo_until(
+    enough: Callable[[list[dict[str, Any]]], bool], sent: signal.Signals, folder: Path, *command: str | Path
+) -> Demo:
+    """Run a demo, send it ``sent`` once what it told is ``enough``, and wait until nothing of it runs."""
+    mark, told = uuid.uuid4().hex, list[dict[str, Any]]()
+    environ = {**os.environ, MARK: mark}
+    with (
+        (folder / "said").open("w+b") as said,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True, env=environ) as process,
+    ):
         assert process.stdout is not None
         for line in process.stdout:
-            told = json.loads(line)
-            if "action" in told:
-                suggested.append(told)
-            elif told["state"] == "confirmed":
-                confirmed.append(told)
-            if confirmed and suggested:
-                process.send_signal(signal.SIGINT)
+            told.append(json.loads(line))
+            if enough(told):
                 break
+        before = left(mark, 0.0)
+        process.send_signal(sent)
         process.stdout.read()
-    assert {(tuple(finding["ranks"]), finding["cause"]) for finding in confirmed} == {((2,), "input_pipeline")}
-    assert suggested[0]["action"] == "feed_input"
-    assert suggested[0]["findings"] == [confirmed[0]["id"]]
+    words = (folder / "said").read_text(errors="replace")
+    return Demo(told, process.returncode, words, before, left(mark, PATIENCE_S))
 
 
+def confirmed(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [line for line in told if line.get("state") == "confirmed" and "action" not in line]
+
+
+def suggested(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [line for line in told if "action" in line]
+
+
+@pytest.fixture(scope="module")
+def terminated(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """In the environment of `make demo`, with all its services: terminated once a rank is confirmed and what to do is
+    told, on any machine."""
+    folder = tmp_path_factory.mktemp("terminated")
+    programs = locked_environment(folder / "demo", Path("deploy/requirements/demo-stack.lock"))
+    command = [programs / "paceline", "demo", "--json", "--seconds", "600", "--fault", "input"]
+    return demo_until(lambda told: bool(confirmed(told) and suggested(told)), signal.SIGTERM, folder, *command)
+
+
+@pytest.mark.training
+@pytest.mark.landing
+def test_the_slow_rank_is_confirmed_with_its_cause_and_what_to_do(terminated):
+    """Nobody else is confirmed."""
+    found = confirmed(terminated.told)
+    assert {(tuple(finding["ranks"]), finding["cause"]) for finding in found} == {((2,), "input_pipeline")}
+    suggestion = suggested(terminated.told)[0]
+    assert suggestion["action"] == "feed_input"
+    assert suggestion["findings"] == [found[0]["id"]]
+
+
+@pytest.mark.training
 @pytest.mark.parametrize(
     ("kafka", "fault", "rank", "cause", "action"),
     [
@@ -79,55 +125,47 @@ def test_the_demo_names_the_rank_that_turns_slow(request, kafka, fault, rank, ca
     assert all(line.startswith("paceline:   ") for line in how)
 
 
-def test_the_demo_names_the_line_of_the_rank_that_hangs():
-    """While it hangs: who has not come, at which line, and what to run next."""
+@pytest.mark.training
+def test_a_demo_that_is_terminated_ends_quietly_and_leaves_nothing_behind(terminated):
+    """Status 143, no word of its launcher about the signal, nothing running, and no message for another broker."""
+    assert len(terminated.before) > 8, terminated.before
+    assert terminated.status == 143, terminated.said
+    assert "[train]" in terminated.said
+    assert not re.search("Traceback|SignalException|death signal", terminated.said), terminated.said
+    assert terminated.left == {}
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """Killed once a rank that hangs is confirmed."""
     command = [sys.executable, "-m", "paceline", "demo", "--headless", "--json", "--seconds", "600", "--fault", "hang"]
-    hangs = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            told = json.loads(line)
-            hangs += [told] if told.get("kind") == "hang" else []
-            if hangs and hangs[-1]["state"] == "confirmed":
-                process.send_signal(signal.SIGINT)
-                break
-        process.stdout.read()
+
+    def enough(told: list[dict[str, Any]]) -> bool:
+        return any(finding["kind"] == "hang" for finding in confirmed(told))
+
+    return demo_until(enough, signal.SIGKILL, tmp_path_factory.mktemp("killed"), *command)
+
+
+@pytest.mark.e2e
+@pytest.mark.xdist_group("pytorch-waits")
+def test_the_demo_names_the_line_of_the_rank_that_hangs(killed):
+    """While it hangs: who has not come, at which line, and what to run next."""
+    hangs = [line for line in killed.told if line.get("kind") == "hang"]
     assert {tuple(finding["ranks"]) for finding in hangs} == {(2,)}
     assert re.search(r"example\.py:\d+ train$", hangs[-1]["line"])
     assert hangs[-1]["next"].startswith("py-spy dump --pid ")
 
 
-def test_a_demo_that_is_killed_leaves_nothing_behind():
-    """Not its services, its broker, its sidecars or its ranks, which are in sessions of their own."""
-    mark = uuid.uuid4().hex
-    command = [sys.executable, "-m", "paceline", "demo", "--headless", "--json", "--seconds", "600"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, MARK: mark}) as process:
-        assert process.stdout is not None
-        process.stdout.readline()  # A finding: its ranks train.
-        before = left(mark, 0.0)
-        process.kill()
-    assert len(before) > 8, before
-    assert left(mark, PATIENCE_S) == {}
+@pytest.mark.e2e
+@pytest.mark.xdist_group("pytorch-waits")
+def test_a_demo_that_is_killed_leaves_nothing_behind(killed):
+    """Not its services, its broker, its sidecars or its ranks, which are in sessions of their own and hang."""
+    assert len(killed.before) > 8, killed.before
+    assert killed.left == {}
 
 
-def test_a_demo_that_is_terminated_ends_quietly_and_leaves_nothing_behind():
-    """Status 143, no word of its launcher about the signal, nothing running, and no message for another broker."""
-    mark = uuid.uuid4().hex
-    command = [sys.executable, "-m", "paceline", "demo", "--headless", "--json", "--seconds", "600"]
-    environ = {**os.environ, MARK: mark}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()  # A finding: its ranks train.
-        before = left(mark, 0.0)
-        process.terminate()
-        _, said = process.communicate()
-    assert len(before) > 8, before
-    assert process.returncode == 143, said
-    assert "[train]" in said
-    assert not re.search("Traceback|SignalException|death signal", said), said
-    assert left(mark, PATIENCE_S) == {}
-
-
+@pytest.mark.e2e
+@pytest.mark.xdist_group("pytorch")
 def test_at_a_terminal_the_page_stays_until_ctrl_c():
     """Training has ended, and the page answers still; Ctrl-C ends all of it with the status of training."""
     master, terminal = pty.openpty()

@@ -1,6 +1,5 @@
 """A job that torchrun starts again after a rank has failed: two attempts of one job, each with its own steps."""
 
-import json
 import os
 import subprocess
 import sys
@@ -10,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from experiments.analyzed import findings_in
 from paceline import columns, recording, wire
 from paceline.events import JobDescribed, StepTimings
 from paceline.topics import BY_NAME, JOB, OP
 from streams.step_rows import step_rows
-from tests.patience import PATIENCE_S
 
 SCRIPT = Path(__file__).parent / "scripts" / "restarting.py"
 APART = SCRIPT.with_name("restarting_apart.py")
@@ -95,10 +94,7 @@ def test_an_attempt_begins_with_each_restart(tmp_path: Path) -> None:
     # The other one is killed by torchrun, with what it had not handed over yet.
     assert 14 <= steps[0][1] <= 16
     assert steps[0][0] <= 16
-    analyze = subprocess.run(
-        [*PACELINE, "analyze", str(paced(kept)), "--json"], check=True, capture_output=True, timeout=PATIENCE_S
-    )
-    findings = [json.loads(line) for line in analyze.stdout.splitlines()]
+    findings = findings_in(paced(kept))
     named = {(finding["kind"], finding["attempt"], *finding["ranks"]) for finding in findings if finding["ranks"]}
     assert named == {("died", 0, 1)}
 

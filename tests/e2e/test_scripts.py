@@ -1,6 +1,5 @@
 """Training scripts that know nothing of Paceline, run unchanged with four processes on whatever cores there are."""
 
-import json
 import os
 import subprocess
 import sys
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from experiments.analyzed import findings_in
 
 SCRIPTS = Path(__file__).parent / "scripts"
 PACELINE = [sys.executable, "-m", "paceline"]
@@ -31,10 +30,7 @@ def test_names_the_slow_rank_of_an_unchanged_script(tmp_path, script, fault, ran
     train = [*TORCHRUN, str(SCRIPTS / script), fault, str(rank), str(tmp_path / "checkpoint.pt")]
     environ = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run([*PACELINE, "run", "--record", str(recording), "--", *train], check=True, env=environ, timeout=500)
-    told = subprocess.run(
-        [*PACELINE, "analyze", str(recording), "--json"], check=True, capture_output=True, timeout=PATIENCE_S
-    )
-    findings = [json.loads(line) for line in told.stdout.splitlines()]
+    findings = findings_in(recording)
     assert {tuple(finding["ranks"]) for finding in findings} == ({(rank,)} if cause else set())
     confirmed = [finding for finding in findings if finding["state"] == "confirmed"]
     assert {finding["cause"] for finding in confirmed} == ({cause} if cause else set())

@@ -1,4 +1,8 @@
-"""Three gloo ranks that end in step 6, one or all: ``dying.py CASE`` under torchrun, ``dying.py CASE spawn`` alone."""
+"""Three gloo ranks that end in step 6, one or all: ``dying.py CASE`` under torchrun, ``dying.py CASE LAUNCHER`` alone.
+
+``spawn`` and ``fork`` are those of multiprocessing, ``agent`` is torchrun's own, given a function; the ranks of the
+last two have this process's import of PyTorch.
+"""
 
 import ctypes
 import os
@@ -11,6 +15,7 @@ import time
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 RANKS, LAST, STEPS, ODD = 3, 6, 12, 2
 
@@ -72,9 +77,28 @@ def train(local, case):
     dist.destroy_process_group()
 
 
-if __name__ == "__main__":
-    if sys.argv[2:] == ["spawn"]:
+def forked(case):
+    """A rank of the agent: what the agent does on a signal is not its own."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    train(0, case)
+
+
+def launch(case, launcher):
+    """Start the ranks and wait for them."""
+    if launcher != "spawn":
+        # The optimizer imports it, and that takes as long as PyTorch itself: here once, and not in each rank.
+        import torch._dynamo  # noqa: F401
+    if launcher == "agent":
+        meet = {"rdzv_backend": "c10d", "rdzv_endpoint": "127.0.0.1:0"}
+        elastic_launch(LaunchConfig(1, 1, RANKS, max_restarts=0, start_method="fork", **meet), forked)(case)
+    else:
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": os.environ["DYING_PORT"]}
-        mp.spawn(train, args=(sys.argv[1],), nprocs=RANKS)
+        mp.start_processes(train, args=(case,), nprocs=RANKS, start_method=launcher)
+
+
+if __name__ == "__main__":
+    if sys.argv[2:]:
+        launch(*sys.argv[1:])
     else:
         train(0, sys.argv[1])

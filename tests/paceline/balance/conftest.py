@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.forking import SCRIPT as FORKED
+
 SCRIPTS = Path(__file__).parent / "scripts"
 ROOT = Path(__file__).parents[3]
-FORKED = ROOT / "tests" / "forked_ranks.py"
 #: Importing PyTorch alone takes long on a machine that is busy with other tests.
 TIMEOUT_S = 500
 

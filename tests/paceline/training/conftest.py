@@ -14,6 +14,7 @@ from paceline.sidecar.decode import MarkDecoder, fault_in
 from paceline.sidecar.rank_messages import decode
 from paceline.sidecar.rank_rows import PARTS, CollectiveRow, Report, StepRow
 from paceline.training.messages import SOCKET_VARIABLE, Bye, Hello, LinkReport, Marks
+from tests.forking import Forking, forking
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -141,6 +142,12 @@ def python() -> Callable[..., subprocess.CompletedProcess[str]]:
 def scripts() -> Path:
     """The folder of training scripts."""
     return SCRIPTS
+
+
+@pytest.fixture(scope="session")
+def two_ranks(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int]) -> Callable[[], Forking]:
+    """What starts two ranks that share one import of PyTorch, once."""
+    return lambda: forking(2, tmp_path_factory.mktemp("ranks"), free_port())
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.forking import Forking
+
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 
 SCRIPT = Path(__file__).parents[3] / "experiments" / "overhead" / "many_marks.py"
@@ -15,16 +17,18 @@ STEPS = 200
 
 
 @pytest.fixture(scope="module")
-def panel(python: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+def panel(
+    python: Callable[..., Any], two_ranks: Callable[[], Forking], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., str]:
     """The panel of two ranks whose steps write 200 marks."""
 
     def run(*options: str) -> str:
-        folder = tmp_path_factory.mktemp("run")
+        folder, forked = tmp_path_factory.mktemp("run"), two_ranks()
         own = ["-m", "paceline", "run", "--brokers", "none", "--quiet", *options, "--"]
-        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
         small = ["--blocks", "100", "--width", "8", "--steps", str(STEPS), "--warm-up", "0"]
-        done = python(*own, *launch, str(SCRIPT), *small, environ={"TMPDIR": str(folder)}, cwd=folder)
-        assert done.returncode == 0, done.stderr
+        command = [*own, sys.executable, *forked.command, str(SCRIPT), *small]
+        done = python(*command, environ={"TMPDIR": str(folder), **forked.environ}, cwd=folder)
+        assert done.returncode == 0, done.stderr + forked.said()
         return str(done.stderr)
 
     return run

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.forking import Forking
+
 pytestmark = [pytest.mark.landing, pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 LAUNCH = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 OVERLAYS = ("gc", "cpu_wait", "step")
@@ -39,11 +41,12 @@ def test_ranks_and_nobody_else_report(seen: Seen) -> None:
 
 
 def test_training_is_bitwise_the_same_without_the_probe(
-    seen: Seen, python: Callable[..., Any], scripts: Path, tmp_path: Path
+    seen: Seen, python: Callable[..., Any], two_ranks: Callable[[], Forking], scripts: Path, tmp_path: Path
 ) -> None:
     """The weights of every rank are equal to the last bit, and nothing was printed."""
-    done = python(*LAUNCH, str(scripts / "every_kind.py"), str(tmp_path), environ={})
-    assert done.returncode == 0, done.stderr
+    forked = two_ranks()
+    done = python(*forked.command, str(scripts / "every_kind.py"), str(tmp_path), environ=forked.environ)
+    assert done.returncode == 0, forked.said()
     assert seen.weights == weights(tmp_path)
     assert "paceline" not in seen.stderr
 

@@ -9,6 +9,7 @@ import pytest
 
 from paceline import columns, topics, wire
 from paceline.recording import Line, read
+from tests.forking import Forking
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 LOOP = """
@@ -124,15 +125,20 @@ with training.watch(total_steps=int(sys.argv[1])):
     ("options", "expected"), [(("--total-steps", "900"), "700"), ((), "700")], ids=["option too", "watch alone"]
 )
 def test_the_steps_that_a_run_means_to_take_are_in_its_description(
-    options: tuple[str, ...], expected: str, python: Callable[..., Any], tmp_path: Path
+    options: tuple[str, ...],
+    expected: str,
+    python: Callable[..., Any],
+    two_ranks: Callable[[], Forking],
+    tmp_path: Path,
 ) -> None:
     """The script says so late, under ``paceline run``: its word counts. The forecaster reads it from there."""
     script, record = tmp_path / "train.py", tmp_path / "run.jsonl"
     script.write_text(JOINED, encoding="utf-8")
     run = ["-m", "paceline", "run", "--brokers", "none", "--record", str(record), "--no-panel", *options, "--"]
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = python(*run, *launch, str(script), expected, environ={"TMPDIR": str(tmp_path)}, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    forked = two_ranks()
+    command = [*run, sys.executable, *forked.command, str(script), expected]
+    done = python(*command, environ={"TMPDIR": str(tmp_path), **forked.environ}, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + forked.said()
     lines = [line for line in read(str(record)) if isinstance(line, Line)]
     told = [wire.decode(topics.JOB, line.value) for line in lines if line.topic == topics.JOB.name]
     assert [event.labels.get("total_steps") for event in told if event.places][-1] == expected

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.forking import Forking
+
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 
 #: 20 steps of warm-up, six pairs of windows of ten steps each, and some more.
@@ -20,16 +22,20 @@ INTERVAL = re.compile(
 
 
 @pytest.fixture(scope="module")
-def panel(python: Callable[..., Any], scripts: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+def panel(
+    python: Callable[..., Any],
+    scripts: Path,
+    two_ranks: Callable[[], Forking],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[..., str]:
     """The panel of two ranks that take so many steps."""
 
     def run(*arguments: str) -> str:
-        folder = tmp_path_factory.mktemp("run")
+        folder, forked = tmp_path_factory.mktemp("run"), two_ranks()
         own = ["-m", "paceline", "run", "--measure-overhead", "--brokers", "none", "--quiet", "--"]
-        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-        command = [*own, *launch, str(scripts / "paced.py"), *arguments]
-        done = python(*command, environ={"TMPDIR": str(folder)}, cwd=folder)
-        assert done.returncode == 0, done.stderr
+        command = [*own, sys.executable, *forked.command, str(scripts / "paced.py"), *arguments]
+        done = python(*command, environ={"TMPDIR": str(folder), **forked.environ}, cwd=folder)
+        assert done.returncode == 0, done.stderr + forked.said()
         return str(done.stderr)
 
     return run

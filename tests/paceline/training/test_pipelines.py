@@ -6,20 +6,26 @@ from typing import Any
 
 import pytest
 
+from tests.forking import Forking
+
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
-LAUNCH = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 STEPS, MICROBATCHES = 6, 4
 #: Seconds that each rank's passes take at least, for each of its stages.
 TOOK_S = (0.01, 0.03)
 
 
 @pytest.fixture(scope="module", params=["Schedule1F1B", "ScheduleZBVZeroBubble"])
-def ranks(request: pytest.FixtureRequest, new_listener: Callable[[], Any], scripts: Path) -> list[Any]:
+def ranks(
+    request: pytest.FixtureRequest,
+    new_listener: Callable[[], Any],
+    two_ranks: Callable[[], Forking],
+    scripts: Path,
+) -> list[Any]:
     """What both ranks told of a run; ZBV has two stages a rank, and its backward in two parts."""
-    listener = new_listener()
-    done = listener.run(*LAUNCH, str(scripts / "pipeline.py"), request.param, "1")
-    assert done.returncode == 0, done.stderr
-    assert "paceline" not in done.stderr
+    listener, forked = new_listener(), two_ranks()
+    done = listener.run(*forked.command, str(scripts / "pipeline.py"), request.param, "1", environ=forked.environ)
+    assert done.returncode == 0, forked.said()
+    assert "paceline" not in done.stderr + forked.said()
     return list(listener.heard)
 
 

@@ -6,19 +6,22 @@ from typing import Any
 
 import pytest
 
+from tests.forking import Forking
+
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
-LAUNCH = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 STEPS, LATE_S = 8, 0.1
 
 
-def test_waiting_for_the_late_rank_is_communication(new_listener: Callable[[], Any], scripts: Path) -> None:
+def test_waiting_for_the_late_rank_is_communication(
+    new_listener: Callable[[], Any], two_ranks: Callable[[], Forking], scripts: Path
+) -> None:
     """Where its backward exchanges gradients, the other rank waits and does not compute.
 
     A busy machine makes all of it longer: one undisturbed step is enough to see where the late rank's time is told.
     """
-    listener = new_listener()
-    done = listener.run(*LAUNCH, str(scripts / "prepared.py"), str(STEPS))
-    assert done.returncode == 0, done.stderr
+    listener, forked = new_listener(), two_ranks()
+    done = listener.run(*forked.command, str(scripts / "prepared.py"), str(STEPS), environ=forked.environ)
+    assert done.returncode == 0, forked.said()
     steps = listener.heard[0].steps()
     assert len(steps) == STEPS
     waited = max(step["communication"] for step in steps)

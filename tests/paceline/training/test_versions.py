@@ -1,19 +1,21 @@
 """Ranks tell the versions that they run on, and a job whose ranks differ is told so."""
 
-import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from experiments.analyzed import findings_in
 from paceline import topics, wire
 from paceline.events import StepTimings
 from paceline.recording import Line, read
 from paceline.training.versions import versions_of
+from tests.forking import Forking
 
 TRAIN = """
 import os, sys, torch
@@ -66,60 +68,46 @@ def test_what_cannot_be_told_is_left_out(told: Any, tmp_path: Path) -> None:
     assert versions_of(None, driver) == {}
 
 
-def trained(folder: Path, *arguments: str) -> Path:
+@pytest.fixture
+def trained(tmp_path: Path, two_ranks: Callable[[], Forking]) -> Callable[..., Path]:
     """The recording of a real run of two ranks."""
-    (folder / "train.py").write_text(TRAIN)
-    recording = folder / "run.jsonl"
-    ranks = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py", *arguments]
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "paceline",
-            "run",
-            "--no-panel",
-            "--record",
-            str(recording),
-            "--",
-            sys.executable,
-            *ranks,
-        ],
-        cwd=folder,
-        env={**os.environ, "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"},
-        check=True,
-        timeout=300,
-    )
-    return recording
+
+    def run(*arguments: str) -> Path:
+        (tmp_path / "train.py").write_text(TRAIN)
+        recording, forked = tmp_path / "run.jsonl", two_ranks()
+        own = [sys.executable, "-m", "paceline", "run", "--no-panel", "--record", str(recording), "--"]
+        subprocess.run(
+            [*own, sys.executable, *forked.command, "train.py", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "TMPDIR": str(tmp_path), **forked.environ},
+            check=True,
+            timeout=300,
+        )
+        return recording
+
+    return run
 
 
 def mismatches(recording: Path) -> list[dict[str, Any]]:
-    done = subprocess.run(
-        [sys.executable, "-m", "paceline", "analyze", str(recording), "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    findings = [json.loads(line) for line in done.stdout.splitlines()]
-    return [finding for finding in findings if finding["kind"] == "configuration_mismatch"]
+    return [finding for finding in findings_in(recording) if finding["kind"] == "configuration_mismatch"]
 
 
 @pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
-def test_a_rank_with_another_pytorch_is_found(tmp_path: Path) -> None:
+def test_a_rank_with_another_pytorch_is_found(trained: Callable[..., Path]) -> None:
     """In a real run: of two that differ none is the rule."""
     import torch
 
-    (found,) = mismatches(trained(tmp_path, "2.1.0+elsewhere"))
+    (found,) = mismatches(trained("2.1.0+elsewhere"))
     assert f"ranks differ in pytorch_version: 2.1.0+elsewhere or {torch.__version__}" in found["summary"]
     assert found["ranks"] == []
 
 
 @pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
-def test_ranks_that_are_alike_say_so_once_and_nothing_is_found(tmp_path: Path) -> None:
+def test_ranks_that_are_alike_say_so_once_and_nothing_is_found(trained: Callable[..., Path]) -> None:
     """Not with every message."""
-    recording = trained(tmp_path)
+    recording = trained()
     assert mismatches(recording) == []
     events = [wire.decode(topics.OP, line.value) for line in read(str(recording)) if _is_op(line)]
     told = [event.facts for event in events if isinstance(event, StepTimings) and event.facts is not None]
