@@ -3,6 +3,8 @@
 Rule of this file: pure functions on float arrays, one entry a rank; NaN is "not heard" and stays NaN.
 """
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -99,14 +101,16 @@ def nanmedian(values: Array, axis: int | None = None) -> Array:
 
     Sorts itself, because ``np.median`` spends a tenth of a millisecond before it does so, many times a tick.
     """
-    ordered = np.sort(values, axis=axis)  # NaN comes last
+    ordered = values.flatten() if axis is None else values.copy()
+    axis = axis or 0
+    ordered.sort(axis=axis)  # NaN comes last
+    count, before = ordered.shape[axis], (slice(None),) * axis
+    if not count:
+        return np.full((*ordered.shape[:axis], *ordered.shape[axis + 1 :]), np.nan, dtype=ordered.dtype)
+    if not np.count_nonzero(np.isnan(ordered[(*before, -1)])):
+        return np.asarray((ordered[(*before, (count - 1) // 2)] + ordered[(*before, count // 2)]) / 2)
     if axis:
         ordered = ordered.transpose(axis, *(at for at in range(ordered.ndim) if at != axis))
-    count = ordered.shape[0]
-    if not count:
-        return np.full(ordered.shape[1:], np.nan, dtype=ordered.dtype)
-    if not np.isnan(ordered[-1]).any():
-        return np.asarray((ordered[(count - 1) // 2] + ordered[count // 2]) / 2)
     known = count - np.isnan(ordered).sum(axis=0, keepdims=True)
     middle = np.concatenate([np.maximum(known - 1, 0) // 2, known // 2])
     return np.asarray(np.take_along_axis(ordered, middle, axis=0).sum(axis=0) / 2)
@@ -115,6 +119,18 @@ def nanmedian(values: Array, axis: int | None = None) -> Array:
 def known_or_zero(values: Array | np.floating[Any] | float) -> Array:
     """The values, and 0 where nothing is known; ``np.nan_to_num`` takes four times as long over a few ranks."""
     return np.where(np.isnan(values), 0.0, values)
+
+
+def middle(values: Iterable[float]) -> float:
+    """``nanmedian`` of a handful of numbers, at a tenth of its cost; 0 where nothing is known.
+
+    >>> middle([3.0, float("nan"), 1.0]), middle([])
+    (2.0, 0.0)
+    """
+    ordered = sorted(value for value in values if not math.isnan(value))
+    count = len(ordered)
+    found = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2 if count else 0.0
+    return 0.0 if math.isnan(found) else found
 
 
 def newest_run(excess: Array, bar: float) -> int:

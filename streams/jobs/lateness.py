@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from paceline.events import OP_INDEX
 
-from ..robust import MAD_SIGMA, Array, known_or_zero, nanmedian, newest_run, peers_median, peers_spread
+from ..robust import MAD_SIGMA, Array, known_or_zero, middle, nanmedian, newest_run, peers_median, peers_spread
 from .straggler_config import StragglerConfig
 from .ticks import PARTS, Tick
 
@@ -99,7 +99,8 @@ class _Pass(NamedTuple):
     """Consecutive ticks judged in one pass, each with those before it: shape (ticks, ranks) each.
 
     ``first`` is the number of the first of them; ``reached`` of each whether any rank is at a bar; ``by_bar`` the
-    excess by the least that is worth a word.
+    excess by the least that is worth a word. ``waited_for`` says whom the others waited for, as far as that is asked,
+    ``asked`` whom what is known of its device or node would make later; half of ``most`` ranks may be late.
     """
 
     first: int
@@ -108,7 +109,9 @@ class _Pass(NamedTuple):
     part: NDArray[np.int64]
     excess: Array
     by_bar: Array
-    waited: Array
+    waited_for: Flags
+    asked: list[list[int]]
+    most: list[int]
 
 
 class TickHistory:
@@ -138,7 +141,8 @@ class TickHistory:
         self.base_s = 0.0
         #: What was worked out of the ticks as they are, by how many are looked at: asked for rank by rank it is the
         #: same.
-        self._over: Flags | None = None
+        self._over: NDArray[np.uint8] | None = None
+        self._near: dict[int, tuple[int, list[set[int]]]] = {}
         self._passes: dict[int, _Pass] = {}
         self._medians: dict[tuple[str, int], Array] = {}
 
@@ -152,7 +156,7 @@ class TickHistory:
         self._columns = self.table
         self._pushed = self._columns.shape[1]
         self._forget()
-        base = np.stack([tick.base for tick in ticks])
+        base = np.array([tick.base for tick in ticks])
         base_s, contended, communicates = self.base_s, self.contended, self.communicates
         self._taken = []
         for tick, typical, starved in zip(ticks, _known(nanmedian(base, axis=1)), _starved(ticks), strict=True):
@@ -186,6 +190,7 @@ class TickHistory:
 
     def _forget(self) -> None:
         self._over = None
+        self._near.clear()
         self._passes.clear()
         self._medians.clear()
 
@@ -197,20 +202,33 @@ class TickHistory:
         """
         if len(self.first_steps) < ticks:
             return set()
-        near = self._near(self._pushed - ticks, self._pushed, ticks, config)
-        return set(np.flatnonzero(near.any(axis=0)).tolist())
+        if ticks not in self._near:
+            self._near[ticks] = (self._pushed, self._near_each(ticks, config))
+        first, near = self._near[ticks]
+        return near[self._pushed - first]
 
-    def _near(self, first: int, last: int, ticks: int, config: StragglerConfig) -> Flags:
-        """Which ranks are at a bar, or unknown, in at least half as many ticks from ``first`` on as ``ticks``: shape
-        (len(JUDGED) + 1, ranks), the last row by the whole excess. The bar is the lowest that any tick has."""
+    def _near_each(self, ticks: int, config: StragglerConfig) -> list[set[int]]:
+        """The same for the newest tick and each that is only taken."""
+        over = self._counted(config)
+        counts = over[:, self._pushed :] - over[:, self._pushed - ticks : over.shape[1] - ticks]
+        near: list[set[int]] = [set() for _ in range(counts.shape[1])]
+        for at, rank in zip(*(one.tolist() for one in (2 * counts >= ticks).any(axis=0).nonzero()), strict=True):
+            near[at].add(rank)
+        return near
+
+    def _counted(self, config: StragglerConfig) -> NDArray[np.uint8]:
+        """In how many ticks, before each and in all, a rank is at a bar, or unknown: shape (len(JUDGED) + 1, ticks + 1,
+        ranks), the last row by the whole excess. The bar is the lowest that any tick has. A byte is enough for what two
+        of these differ by, as no look is at more than ``KEPT_TICKS``."""
         if self._over is None:
             least = _least(config, min(self._contended()))
             whole = self._columns[_AT["work"]] + self._columns[_AT["starved"]]
-            self._over = np.empty((len(JUDGED) + 1, *whole.shape), dtype=bool)
-            np.less(self._columns[: len(JUDGED)], least[:, None, None], out=self._over[:-1])
-            np.less(whole, config.least_excess, out=self._over[-1])
-            np.logical_not(self._over, out=self._over)
-        return np.asarray(2 * self._over[:, first:last].sum(axis=1, dtype=np.uint8) >= ticks)
+            under = np.empty((len(JUDGED) + 1, *whole.shape), dtype=bool)
+            np.less(self._columns[: len(JUDGED)], least[:, None, None], out=under[:-1])
+            np.less(whole, config.least_excess, out=under[-1])
+            self._over = np.zeros((len(under), len(whole) + 1, whole.shape[1]), dtype=np.uint8)
+            np.cumsum(~under, axis=1, dtype=np.uint8, out=self._over[:, 1:])
+        return self._over
 
     def _contended(self) -> list[float]:
         """How contended the processors are at the newest tick and at each that is only taken."""
@@ -239,7 +257,8 @@ class TickHistory:
         contended = self._contended()[: judged.shape[1]]
         least = np.stack([_least(config, one) for one in contended], axis=1)  # (len(JUDGED), ticks)
         median = np.full(judged.shape[:3], np.nan, dtype=judged.dtype)
-        near = self._near(self._pushed - ticks, last, ticks, config)[:-1].any(axis=1)
+        over = self._counted(config)[:-1]
+        near = (2 * (over[:, last] - over[:, self._pushed - ticks]) >= ticks).any(axis=1)
         median[near] = nanmedian(judged[near], axis=3)
         reached = np.asarray((median >= least[:, :, None]).any(axis=2))
         excess = nanmedian(judged[_AT["work"]] + judged[_AT["starved"]], axis=2)
@@ -254,20 +273,30 @@ class TickHistory:
                 margins[at] *= excess >= config.borne_share * median[at]
         if not np.isfinite(margins).all():
             margins = np.nan_to_num(margins)  # Times may differ by more than single precision holds.
+        margin, by_bar = margins.max(axis=0), np.nan_to_num(excess / config.least_excess)
+        waited_for = nanmedian(windows[_AT["waited"]], axis=2) >= config.waited_share * excess
+        communicates = [self.communicates, *(one.communicates for one in self._taken)][: len(margin)]
         return _Pass(
             first=self._pushed,
             reached=np.asarray(reached.any(axis=0)),
-            margin=margins.max(axis=0),
+            margin=margin,
             part=np.where(margins[0] >= 1.0, 0, margins.argmax(axis=0)),
             excess=excess,
-            by_bar=np.nan_to_num(excess / config.least_excess),
-            waited=nanmedian(windows[_AT["waited"]], axis=2),
+            by_bar=by_bar,
+            waited_for=waited_for | ~np.array(communicates)[:, None],
+            asked=[row.nonzero()[0].tolist() for row in (by_bar >= 1.0) & (margin < by_bar)],
+            most=np.maximum((~np.isnan(excess)).sum(axis=1), 2).tolist(),
         )
 
     def onset(self, rank: int, ticks: int) -> int:
         """First step of the lateness that reaches to now, where it most likely began: over half of today's excess."""
         excess = np.array([self.excess(rank, back) for back in range(1, len(self.first_steps) + 1)])
         return self.first_steps[-newest_run(excess, float(nanmedian(excess[:ticks])) / 2)]
+
+    def typical_excess(self, rank: int, ticks: int) -> float:
+        """The median of the whole excess of ``rank`` over the newest ``ticks`` ticks; 0 where nothing is known."""
+        newest = self.table[:, -ticks:, rank]
+        return middle((newest[_AT["work"]] + newest[_AT["starved"]]).tolist())
 
     def excess(self, rank: int, back: int) -> float:
         """The whole excess of ``rank`` as a share of the step, ``back`` ticks ago (1 is the newest)."""
@@ -305,30 +334,30 @@ def _starved(ticks: Sequence[Tick]) -> list[float]:
     told = [tick.seconds.shape[1] > 0 for tick in ticks]
     if not all(told):
         return [one for tick in ticks for one in (_starved([tick]) if tick.seconds.shape[1] else [0.0])]
-    waits = np.stack([tick.seconds[_CPU_WAIT] for tick in ticks]) / np.stack([tick.total for tick in ticks])
+    waits = np.array([tick.seconds[_CPU_WAIT] for tick in ticks]) / np.array([tick.total for tick in ticks])
     return _known(nanmedian(waits, axis=1))
 
 
 def _columns(ticks: Sequence[Tick], base: Array, base_s: Array) -> NDArray[np.float32]:
     """What is remembered of ticks: shape (len(COLUMNS), ticks, ranks)."""
-    parts = np.stack([tick.parts for tick in ticks]) / base[:, None]
+    parts = np.array([tick.parts for tick in ticks]) / base[:, None]
     starved = np.maximum(parts[:, PARTS.index("cpu_wait")], 0.0)
     nothing = np.zeros(base.shape[1])
 
     def told(values: Iterable[Array]) -> Array:
-        return np.stack([one if one.size else nothing for one in values])
+        return np.array([one if one.size else nothing for one in values])
 
-    own, peers = np.stack([tick.own for tick in ticks]), np.stack([tick.peers for tick in ticks])
+    own, peers = np.array([tick.own for tick in ticks]), np.array([tick.peers for tick in ticks])
     rows = {
         "work": (own - peers) / base - starved,
         "starved": starved,
         **{name: parts[:, [PARTS.index(part) for part in some]].sum(axis=1) for name, some in QUIET.items()},
         "unshared": told(tick.unshared for tick in ticks),
         "served": told(tick.served for tick in ticks) / base_s[:, None],
-        "waited": np.stack([tick.waited for tick in ticks]) / base,
+        "waited": np.array([tick.waited for tick in ticks]) / base,
         "own": own,
         "peers": peers,
-        "host_bound": np.stack([tick.host_bound_ratio() for tick in ticks]),
+        "host_bound": np.array([tick.host_bound_ratio() for tick in ticks]),
     }
     return np.array([rows[name] for name in COLUMNS], dtype=np.float32)
 
@@ -342,26 +371,25 @@ def late_ranks(
         explained: whether the device or the node of a rank is in trouble that its peers do not have.
     """
     ranks = history.table.shape[2]
-    nobody = LateRanks(np.zeros(ranks, dtype=bool), np.zeros(ranks), np.zeros(ranks, dtype=np.int64), np.zeros(ranks))
     if not history.near(ticks, config):
-        return nobody
+        return _nobody(ranks)
     made, at = history.judged(ticks, config)
     if not made.reached[at]:
-        return nobody  # nobody is near any bar
-    margin, part, excess = made.margin[at], made.part[at], made.excess[at]
-    by_bar = made.by_bar[at]
-    if explained is not None and (ranks_to_ask := np.flatnonzero((by_bar >= 1.0) & (margin < by_bar)).tolist()):
+        return _nobody(ranks)  # nobody is near any bar
+    margin, part = made.margin[at], made.part[at]
+    if told := [rank for rank in made.asked[at] if explained is not None and explained(rank)]:
         margin, part = margin.copy(), part.copy()
-        for rank in ranks_to_ask:
-            if explained(rank):
-                part[rank] = part[rank] if margin[rank] >= 1.0 else EXPLAINED
-                margin[rank] = by_bar[rank]
-    late = margin >= 1.0
-    if history.communicates:
-        late &= made.waited[at] >= config.waited_share * excess
-    if 2 * int(late.sum()) > max(2, int((~np.isnan(excess)).sum())):
-        return nobody  # most of the job cannot be late behind itself: there is no healthy cohort to compare with
-    return LateRanks(late, margin, part, excess)
+        part[told] = np.where(margin[told] >= 1.0, part[told], EXPLAINED)
+        margin[told] = made.by_bar[at, told]
+    late = (margin >= 1.0) & made.waited_for[at]
+    if 2 * np.count_nonzero(late) > made.most[at]:
+        # Most of the job cannot be late behind itself: there is no healthy cohort to compare with.
+        return _nobody(ranks)
+    return LateRanks(late, margin, part, made.excess[at])
+
+
+def _nobody(ranks: int) -> LateRanks:
+    return LateRanks(np.zeros(ranks, dtype=bool), np.zeros(ranks), np.zeros(ranks, dtype=np.int64), np.zeros(ranks))
 
 
 def _floor(name: str, config: StragglerConfig) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from ..episodes.causes import Verdict, judge, standing_out
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Policy, Tracker
-from ..robust import Array, known_or_zero, nanmedian
+from ..robust import Array, known_or_zero, middle, nanmedian
 from .cohorts import Cohorts
 from .lateness import COLUMNS, EXPLAINED, JUDGED, LateRanks, TickHistory, calm, late_ranks
 from .rank_conditions import ConditionsSeen, RankConditions
@@ -86,7 +86,7 @@ class Straggler:
         self.looks.clear()
         self._weigh(tick)
         for rank, open_ in self.tracker.episodes.items():
-            open_.add_tick(tick.last_step, tick.lasted_s, float(known_or_zero(tick.excess[rank])))
+            open_.add_tick(tick.last_step, tick.lasted_s, middle([tick.excess_of(rank)]))
 
     def judge(
         self, has_loader: bool, *, wary: bool = False, passed_over: Callable[[int], bool] | None = None
@@ -163,9 +163,9 @@ class Straggler:
         if self.late_for.keys() >= self.history.near(ticks, self.config):
             return []
         seen = self._look(ticks)
-        return [
-            int(rank) for rank in np.flatnonzero(seen.late & (seen.part == EXPLAINED) if only_explained else seen.late)
-        ]
+        late = seen.late & (seen.part == EXPLAINED) if only_explained else seen.late
+        ranks: list[int] = late.nonzero()[0].tolist()
+        return ranks
 
     def _calm(self, ticks: int, ranks: list[int]) -> set[int]:
         """Those of ``ranks`` that are back among their peers over the newest ``ticks``."""
@@ -229,9 +229,8 @@ class Straggler:
 
     def _still(self, episode: StragglerEpisode) -> bool:
         """Whether the rank is still at least half as late as was told."""
-        rank, told = episode.subject, episode.measured.excess_ratio
-        excess = [self.history.excess(rank, back) for back in range(1, 1 + self.config.suspect_long_ticks)]
-        return float(known_or_zero(nanmedian(np.array(excess)))) >= told / 2
+        excess = self.history.typical_excess(episode.subject, self.config.suspect_long_ticks)
+        return excess >= episode.measured.excess_ratio / 2
 
     def verdict(self, rank: int, has_loader: bool) -> Verdict:
         """What explains the excess of ``rank`` over the last ticks."""

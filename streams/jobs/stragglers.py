@@ -24,7 +24,6 @@ from paceline.accused_units import NODE, SWITCH, TENSOR_GROUP
 
 from ..episodes.causes import Verdict
 from ..raw_columns import Ints
-from ..robust import known_or_zero, nanmedian
 from .cohorts import Cohorts
 from .lateness import TickHistory
 from .rank_conditions import ConditionsSeen, RankConditions
@@ -171,7 +170,7 @@ class Stragglers:
     def update(self, tick: Tick, has_loader: bool, *, wary: bool = False) -> Iterator[Slow]:
         """Take in a tick; what is new to tell, of the largest units first."""
         self.ranks.push(tick)
-        heard = int((~np.isnan(tick.own)).sum())
+        heard = np.count_nonzero(~np.isnan(tick.own))
         nodes = self._nodes
         larger: list[_Level] = []
         for level in self.levels:
@@ -246,8 +245,7 @@ def excess_of(history: TickHistory, subject: int, ticks: int) -> float:
     """The median excess of a rank or unit over its last ``ticks`` looks; 0 where nothing is known."""
     if subject >= history.table.shape[2] or not history.first_steps:
         return 0.0
-    ticks = min(ticks, len(history.first_steps))
-    return float(known_or_zero(nanmedian(np.array([history.excess(subject, back) for back in range(1, ticks + 1)]))))
+    return history.typical_excess(subject, ticks)
 
 
 def _speaking(levels: Iterable[_Level], rank: int) -> tuple[str, str] | None:

@@ -75,7 +75,7 @@ class Structure:
 
     def sums_of(self, steps: Sequence[Step]) -> list[StepSums]:
         """What each of some steps of equally many ranks adds to the sums of its window."""
-        seconds = np.stack([step.seconds for step in steps])
+        seconds = np.array([step.seconds for step in steps])
         pairs = self._whole_steps(seconds[:, FORWARD], seconds[:, BACKWARD])
         held_back = self._held_back(seconds[:, list(COMPUTE)].sum(axis=1))
         return [

@@ -72,6 +72,10 @@ class Tick(NamedTuple):
         """How many times the step was lengthened by each rank, as a share of the step without it."""
         return (self.own - self.peers) / self.base
 
+    def excess_of(self, rank: int) -> float:
+        """``excess`` of one rank."""
+        return float((self.own[rank] - self.peers[rank]) / self.base[rank])
+
     def part_ratio(self, part: str) -> Array:
         """The share of ``base`` that one part's excess takes."""
         return np.asarray(self.parts[PARTS.index(part)] / self.base)
@@ -119,7 +123,7 @@ class Ticks:
             more = ranks - self.counts.size
             self.sums = np.pad(self.sums, ((0, 0), (0, more)))
             self.counts = np.pad(self.counts, (0, more))
-        seconds = np.stack([step.seconds for step in steps])
+        seconds = np.array([step.seconds for step in steps])
         told = ~np.isnan(seconds[:, TOTAL])
         spans = known_or_zero(nanmedian(seconds[:, TOTAL], axis=1)).tolist()
         seconds = known_or_zero(seconds)
@@ -144,8 +148,8 @@ class Ticks:
 
     def _ticks(self, ended: list[_Ended], steps: Sequence[Step]) -> list[Tick]:
         # A rank heard in less than half of the steps is not compared: its mean is of other steps than its peers'.
-        counts, of = np.stack([one.counts for one in ended]), np.array([one.steps for one in ended])[:, None]
-        mean = np.stack([one.sums for one in ended]) / np.where(counts * 2 >= of, counts, np.nan)[:, None]
+        counts, of = np.array([one.counts for one in ended]), np.array([one.steps for one in ended])[:, None]
+        mean = np.array([one.sums for one in ended]) / np.where(counts * 2 >= of, counts, np.nan)[:, None]
         own = mean[:, _WORK_ROWS].sum(axis=1)
         mean[:, _OVERLAY_ROWS] = np.minimum(mean[:, _OVERLAY_ROWS], own[:, None])  # They are inside the work.
         seen = ~np.bool_(self.waits_measured) | (np.nansum(mean[:, _WAIT], axis=1) > 0.0)

@@ -5,7 +5,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from streams.robust import EXACT, MAD_SIGMA, nanmedian, peers_median, peers_spread
+from streams.robust import EXACT, MAD_SIGMA, known_or_zero, middle, nanmedian, peers_median, peers_spread
 
 NAN = float("nan")
 
@@ -29,6 +29,15 @@ def test_the_peers_median_is_that_of_all_others(count, blanks):
     assert peers_median(values).tolist() == pytest.approx(expected, nan_ok=True)
     rows = np.stack([values, values[::-1]])
     assert np.array_equal(peers_median(rows)[1], peers_median(values)[::-1], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "values", [[], [NAN], [2.0, NAN], [3.0, 1.0, 2.5], [0.1, 0.7, NAN, 0.2, -0.3], [np.inf, -np.inf], [1e308, 1.5e308]]
+)
+def test_the_middle_of_a_few_is_their_median(values):
+    """To the last bit; 0 where nothing is known, or the two in the middle have no mean."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        assert middle(values) == known_or_zero(nanmedian(np.array(values)))
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [NAN, 1.0], [NAN, NAN]])
