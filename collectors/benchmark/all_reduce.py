@@ -37,9 +37,16 @@ def local_count(torch: Any, backend: str) -> int:
 
 
 def local(
-    torch: Any, backend: str, count: int, budget_s: float, environ: Mapping[str, str], results: Results, on_size: OnSize
+    torch: Any,
+    backend: str,
+    count: int,
+    budget_s: float,
+    environ: Mapping[str, str],
+    results: Results,
+    on_size: OnSize,
+    on_start: Callable[[], None],
 ) -> None:
-    """Start ``count`` ranks, and put what they measure into ``results``."""
+    """Start ``count`` ranks, and put what they measure into ``results``; ``on_start`` is called until they begin."""
     if count < 2:
         results.skip(HOST, ALL_REDUCE, "all_reduce needs two GPUs; start one rank per GPU with torchrun or srun")
         return
@@ -48,7 +55,7 @@ def local(
     before = cpu_use()
     ranks = LocalRanks(count, backend, store.port, _largest(backend), budget_s, environ)
     try:
-        ranks.run(on_size, lambda size, speeds: sampled.append((size, speeds)))
+        ranks.run(on_size, lambda size, speeds: sampled.append((size, speeds)), on_start)
     except RankError as error:
         results.skip(device_of(backend), ALL_REDUCE, str(error), failed=True)
     finally:

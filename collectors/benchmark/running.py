@@ -16,6 +16,7 @@ from .busy import Surroundings, cpu_use, others_ratio
 from .launched_ranks import LaunchedRanks
 from .results import ALL_REDUCE, BYTES, FLOPS, Results
 from .speed import speed
+from .table import size as shown
 from .target import WITHOUT_TORCH, Target, UnmeasuredError
 from .timing import TooSlowError
 
@@ -95,13 +96,17 @@ class Run:
         backend = all_reduce.backend_of(torch, cpu=self._asked.device == "cpu")
 
         def on_size(size: int) -> None:
-            self._tell(f"all_reduce over {backend}: {size // 1024} KiB")
+            self._tell(f"all_reduce over {backend}: {shown(size)}")
 
         if ranks is not None:
             all_reduce.launched(torch, backend, ranks, budget_s, self.results, on_size)
             return
         count = self._asked.ranks or all_reduce.local_count(torch, backend)
-        all_reduce.local(torch, backend, count, budget_s, self._environ, self.results, on_size)
+
+        def on_start() -> None:
+            self._tell(f"all_reduce over {backend}: {count} ranks start")
+
+        all_reduce.local(torch, backend, count, budget_s, self._environ, self.results, on_size, on_start)
 
     def _test(self, target: Target, test: Test) -> None:
         self._tell(f"{test.name} on {target.name}")
