@@ -9,7 +9,7 @@ from typing import Any
 
 from paceline.rated import CPU, HOST, Speed
 
-from .busy import cpu_use, others_ratio, own_cpu_s
+from .busy import cpu_use, others_ratio, own_cpu_s, own_cpus
 from .launched_ranks import LaunchedRanks
 from .local_ranks import LocalRanks, RankError
 from .rank import place
@@ -52,7 +52,7 @@ def local(
         return
     store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     sampled: list[tuple[int, list[float]]] = []
-    before = cpu_use()
+    before = cpu_use(cpus=own_cpus())
     ranks = LocalRanks(count, backend, store.port, _largest(backend), budget_s, environ)
     try:
         ranks.run(on_size, lambda size, speeds: sampled.append((size, speeds)), on_start)
@@ -60,7 +60,7 @@ def local(
         results.skip(device_of(backend), ALL_REDUCE, str(error), failed=True)
     finally:
         ranks.close()  # They are waited for, so what they used is known as our own.
-    _add(results, backend, count, sampled, others_ratio(before, cpu_use()))
+    _add(results, backend, count, sampled, others_ratio(before, cpu_use(cpus=own_cpus())))
 
 
 def launched(
@@ -70,6 +70,7 @@ def launched(
     sampled: list[tuple[int, list[float]]] = []
     before = after = None
     try:
+        # Of all processors, for a launcher may have given each rank some of its own.
         before = cpu_use(beside_s=ranks.beside_s("before", own_cpu_s()))
         device, timer = place(torch, backend, ranks.local_rank)
         ranks.join(backend)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from paceline.rated import HOST
 
 from . import all_reduce, disk, gemm, memory
-from .busy import Surroundings, cpu_use, others_ratio
+from .busy import Surroundings, cpu_use, others_ratio, own_cpus
 from .launched_ranks import LaunchedRanks
 from .results import ALL_REDUCE, BYTES, FLOPS, Results
 from .speed import speed
@@ -110,7 +110,7 @@ class Run:
 
     def _test(self, target: Target, test: Test) -> None:
         self._tell(f"{test.name} on {target.name}")
-        before = cpu_use()
+        before = cpu_use(cpus=own_cpus())
         try:
             samples, note = test.measure(target, test.name, self._share_s)
         except (UnmeasuredError, TooSlowError) as error:
@@ -119,7 +119,7 @@ class Run:
             words = (str(error) or type(error).__name__).splitlines()[0][:300]
             self.results.skip(target.name, test.name, words, failed=True)
         else:
-            busy_ratio = None if target.is_gpu else others_ratio(before, cpu_use())
+            busy_ratio = None if target.is_gpu else others_ratio(before, cpu_use(cpus=own_cpus()))
             self.results.speeds.append(speed(target.name, test.name, test.unit, samples, busy_ratio))
             self.results.notes[f"{target.name}/{test.name}"] = note
         gc.collect()
