@@ -117,7 +117,8 @@ def test_a_rank_that_dies_costs_the_sweep_and_no_more(tmp_path, environ, until):
 
     assert process.returncode == 1
     assert "killed by SIGKILL" in next(one["why"] for one in told["not_measured"] if one["failed"])
-    assert {"memory_copy", "memory_triad"} <= {one["name"] for one in told["speeds"]}
+    slow = {one["name"] for one in told["not_measured"] if "more --seconds" in one["why"]}  # A machine with more to do.
+    assert {"memory_copy", "memory_triad"} <= {one["name"] for one in told["speeds"]} | slow
     assert marked(environ) == []
 
 
