@@ -84,6 +84,11 @@ class Progress:
         with contextlib.suppress(OSError, ValueError):
             print(f"\r\x1b[Kpaceline: {visible(text)}\r", end="", file=sys.stderr, flush=True)
 
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self.end()
+        say(text)
+
     def end(self) -> None:
         """Leave the terminal's line empty for what comes next."""
         if self._terminal and self._shown:

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from paceline.options import Parser
-from paceline.terminal import say
+from paceline.terminal import Progress, say
 from paceline.visible import visible
 from paceline.yaml_document import LONGEST
 
@@ -44,6 +44,8 @@ examples:
 
 docs/trials.md has every key of the spec."""
 INTERRUPTED = 130
+#: Where standard error is no terminal, what runs now is said so often; a run's result has a line of its own.
+QUIET_S = 60.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -104,7 +106,7 @@ def _trial(options: argparse.Namespace, command: tuple[str, ...]) -> int:
         candidates, manifests = dry_run.refused(candidates, executor, spec, command, folder, executors.paceline(spec))
         _show(spec, candidates, manifests, executor, command, quiet=options.json or options.run)
         if not candidates.possible:
-            raise SpecError("no placement is possible: the reasons stand above")
+            raise SpecError("no placement is possible, for the reasons above")
         if not (options.run or (not (options.dry_run or options.json) and _asked())):
             return _known(options, spec, candidates, command, folder)
         return _run(options, spec, candidates, executor, command, folder, stop)
@@ -137,8 +139,9 @@ def _show(
     """The plan; where it runs at once only what is left out."""
     plan, _ = dry_run.rungs(spec, len(candidates.possible), executor.parallel)
     if quiet:
-        count = dry_run.counted(len(candidates.possible), "placement")
-        say(f"trial {spec.name}: {count}; {plan.splitlines()[-1].strip()}")
+        if candidates.possible:
+            count = dry_run.counted(len(candidates.possible), "placement")
+            say(f"trial {spec.name}: {count}; {plan.splitlines()[-1].strip()}")
         for out in candidates.impossible:
             say(f"impossible: {candidates.label(out.placement)}: {out.reason}")
         return
@@ -226,10 +229,24 @@ def _run(
             halving = _restored(spec, candidates, journal.runs, folder)
             if journal.runs:
                 say(f"goes on after {dry_run.counted(len(journal.runs), 'run')} ({folder})")
+            program, progress = executors.paceline(spec), Progress(QUIET_S)
             running = Running(
-                spec, command, candidates, executor, journal, halving, executors.paceline(spec), folder, say, stop
+                spec,
+                command,
+                candidates,
+                executor,
+                journal,
+                halving,
+                program,
+                folder,
+                progress.say,
+                stop,
+                progress.tell,
             )
-            done = running.run()
+            try:
+                done = running.run()
+            finally:
+                progress.end()
             found = report.document(spec.name, candidates, halving, journal.runs, command)
             _save(folder, found)
     if options.json:

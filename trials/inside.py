@@ -90,8 +90,9 @@ def _measured(
             end, first_s = _until_enough(process, follower, heard, watch, output, asked)
         said = output.said()  # What it says of being ended by us is no news.
     finally:
+        ours = process.poll() is None
         _end(process)
-    findings = _findings(path, asked) if end is not None and heard.begun else []
+    findings = _findings(path, asked, ended_by_us=ours) if end is not None and heard.begun else []
     if end is None or asked.is_set():
         return None
     return _document(plan, end, heard, findings, process.returncode, said, first_s)
@@ -209,7 +210,7 @@ class Output:
         return job_folder.shown(own.encode())[-MOST_SAID:]
 
 
-def _findings(path: Path, asked: threading.Event) -> list[Verdict]:
+def _findings(path: Path, asked: threading.Event, *, ended_by_us: bool) -> list[Verdict]:
     """What Paceline found in the recording, the most expensive first; nothing where it cannot be analysed in time."""
     words = [sys.executable, "-P", "-m", "paceline", "analyze", str(path), "--json"]
     with tempfile.TemporaryFile() as out:
@@ -220,7 +221,7 @@ def _findings(path: Path, asked: threading.Event) -> list[Verdict]:
         process.kill()
         process.wait()
         out.seek(0)
-        return confirmed(out.read(MOST_FINDINGS_BYTES).splitlines())
+        return confirmed(out.read(MOST_FINDINGS_BYTES).splitlines(), ended_by_us=ended_by_us)
 
 
 class _Cost(msgspec.Struct, frozen=True):
@@ -239,14 +240,18 @@ class _Finding(msgspec.Struct, frozen=True):
     evidence: list[Evidence] = []
 
 
-def confirmed(lines: list[bytes]) -> list[Verdict]:
-    """The last word on each finding, of those that are confirmed."""
+def confirmed(lines: list[bytes], *, ended_by_us: bool) -> list[Verdict]:
+    """The last word on each finding, of those that are confirmed.
+
+    Of a run that we ended, a finding that it died is about our signal, and none of the placement.
+    """
+    no_news = ("insufficient_data", "died") if ended_by_us else ("insufficient_data",)
     last: dict[str, _Finding] = {}
     for line in lines:
         with contextlib.suppress(msgspec.DecodeError, ValueError):
             finding = msgspec.json.decode(line, type=_Finding)
             last[finding.id] = finding
-    held = [one for one in last.values() if one.state == "confirmed" and one.kind != "insufficient_data"]
+    held = [one for one in last.values() if one.state == "confirmed" and one.kind not in no_news]
     worst = sorted(held, key=lambda one: -one.cost.lost_s)[:MOST_FINDINGS]
     return [_verdict(one) for one in worst]
 

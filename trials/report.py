@@ -16,6 +16,7 @@ from .jobs import by_hand
 from .outcomes import OUTCOMES
 from .placement import Placement
 from .result import Told, Verdict
+from .spec import NODE_WORDS
 
 #: A phase is worth a word from this share of a step on.
 WORTH_SHARE = 0.15
@@ -188,7 +189,9 @@ def _winner(names: Mapping[int, str], winners: Sequence[int], command: str) -> l
             f"no difference larger than the noise between {names[winners[0]]} and {others}; "
             f"of these {names[winners[0]]} occupies least"
         )
-    return [best, f"  {command}"]
+    left = [word for word in (f"{{{name}}}" for name in NODE_WORDS) if word in command]
+    each_node = f"run it on each node, with that node's values for {', '.join(left)}:"
+    return [best, *([each_node] if left else []), f"  {command}"]
 
 
 def markdown(found: Mapping[str, Any]) -> str:

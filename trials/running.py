@@ -22,7 +22,10 @@ LOOK_S = 0.2
 
 
 class Running:
-    """A trial that runs. ``tell`` is given a sentence for a person; ``stop`` is set where all is to end."""
+    """A trial that runs. ``tell`` is given a sentence for a person; ``stop`` is set where all is to end.
+
+    ``show`` is given a line on what runs now, at every look: whoever reads it wants the newest alone.
+    """
 
     def __init__(
         self,
@@ -36,12 +39,13 @@ class Running:
         folder: Path,
         tell: Callable[[str], None],
         stop: threading.Event,
+        show: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._spec, self._command, self._folder, self._paceline = spec, command, folder, paceline
         self._placements = {one.number: one for one in candidates.possible}
         self._candidates = candidates
         self._executor, self._journal, self.halving = executor, journal, halving
-        self._tell, self._stop = tell, stop
+        self._tell, self._show, self._stop = tell, show, stop
         self._jobs: dict[Place, tuple[Job, float]] = {}
         self._waiting: dict[Place, str] = {}
 
@@ -85,6 +89,7 @@ class Running:
             ended = self._executor.poll(made)
             if ended is None:
                 self._wait(place, made)
+                self._show(self._now_sentence(place, made, time.monotonic() - began))
                 continue
             del self._jobs[place]
             self._waiting.pop(place, None)
@@ -103,9 +108,17 @@ class Running:
             self._tell(f"{made.id} waits: {why}")
         self._waiting[place] = why
 
+    def _head(self, place: Place | Told) -> str:
+        name = self._candidates.label(self._placements[place.placement])
+        return f"rung {place.rung + 1}, run {place.repeat + 1}: {name}:"
+
+    def _now_sentence(self, place: Place, made: Job, since_s: float) -> str:
+        how = "waits" if self._waiting[place] else "runs"
+        about = f"; about {made.expected_s:.0f} s expected" if self._spec.seconds is not None and how == "runs" else ""
+        return f"{self._head(place)} {how}, {since_s:.0f} s{about}"
+
     def _sentence(self, told: Told) -> str:
-        name = self._candidates.label(self._placements[told.placement])
-        head = f"rung {told.rung + 1}, run {told.repeat + 1}: {name}:"
+        head = self._head(told)
         if told.outcome != "measured":
             last = f"; its last line: {told.said.splitlines()[-1].strip()[:160]}" if told.said.strip() else ""
             out = self.halving.out(told.placement)

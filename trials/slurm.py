@@ -47,6 +47,10 @@ class _Held:
         self.ended = False
 
 
+#: What a person does about a batch script that Slurm refuses: everything in it that may not fit is in the spec.
+FITS = "fix: let executor.slurm in the spec fit this cluster: sinfo -o '%P %D %c %m %G' lists its partitions and nodes"
+
+
 class SlurmExecutor:
     """Runs jobs on the cluster that ``sbatch`` here belongs to."""
 
@@ -115,7 +119,10 @@ class SlurmExecutor:
         held.number = self._look(held.job)
         if not held.number:
             words = ["sbatch", "--parsable", str(held.job.folder / slurm_script.SCRIPT)]
-            said = asked(words, slurm_script.environment(self.options, held.job.environ, self._environ))
+            try:
+                said = asked(words, slurm_script.environment(self.options, held.job.environ, self._environ))
+            except RefusedError as refusal:
+                raise ExecutorError(f"{refusal}; {FITS}") from refusal
             held.number = slurm_states.submitted(said)
         if not held.number:
             raise ExecutorError(f"sbatch printed no job number, but: {slurm_states.plain(said) or 'nothing'}")

@@ -73,8 +73,10 @@ def _benchmark(options: Namespace, environ: Mapping[str, str], written: list[Pat
         nodes_file.check()
     host = socket.gethostname()
     node = options.node or node_of(environ, host)
-    torch = _torch()
     told = found(environ)
+    if told is None or told.rank == 0:  # Importing PyTorch alone takes many seconds on a busy machine.
+        say(f"measures {', '.join(options.only)}: about {options.seconds:g} s, longer on a busy machine", PROGRAM)
+    torch = _torch()
     ranks = None if told is None or torch is None else LaunchedRanks(torch, told, environ, host)
     if ranks is not None and ranks.nodes > 1 and options.output and "{node}" not in options.output:
         raise DeviceError("--output: ranks on several nodes would write one file; put {node} into its name")
@@ -100,11 +102,10 @@ def _benchmark(options: Namespace, environ: Mapping[str, str], written: list[Pat
     if speaks:
         run.results.look_back(_gpu_ratios(devices, gpus_before))
         entry = _node(node, torch, devices, model, run.results)
-        status = _tell(options, environ, entry, run.results, written)
+        # Launchers take every other status for a rank that died, and end the rest.
+        status = _tell(options, environ, entry, run.results, written, MEASURED if ranks is not None else BUSY)
     if ranks is not None:
         ranks.leave()
-        # Launchers take every other status for a rank that died, and end the rest.
-        return MEASURED if status == BUSY else status
     return status
 
 
@@ -141,8 +142,10 @@ def _node(name: str, torch: Any | None, devices: list[Target], model: str, resul
     return Node(name, " + ".join(kinds)[: rated.LONGEST_WORD], count, time.time(), tuple(results.speeds), told)
 
 
-def _tell(options: Namespace, environ: Mapping[str, str], node: Node, results: Results, written: list[Path]) -> int:
-    """Keep what was measured, say it, and return the exit status."""
+def _tell(
+    options: Namespace, environ: Mapping[str, str], node: Node, results: Results, written: list[Path], busy: int
+) -> int:
+    """Keep what was measured, say it, and return the exit status: ``busy`` where others used the machine."""
     path = rated.path_of(environ, node.name)
     before, why = rated.look(path, node.name)
     if why is not None:
@@ -164,8 +167,9 @@ def _tell(options: Namespace, environ: Mapping[str, str], node: Node, results: R
         print(told, flush=True)
     else:
         print("\n".join(_lines(node, results)), flush=True)
-    _warn(results, kept, path)
-    return BROKEN if results.failed else BUSY if results.is_busy else MEASURED
+    status = BROKEN if results.failed else busy if results.is_busy else MEASURED
+    _warn(results, kept, written, status)
+    return status
 
 
 def _lines(node: Node, results: Results) -> list[str]:
@@ -174,20 +178,20 @@ def _lines(node: Node, results: Results) -> list[str]:
     return [head, *(speeds_table(results.speeds, results.notes) if results.speeds else []), *skipped]
 
 
-def _warn(results: Results, kept: Kept, path: Path) -> None:
+def _warn(results: Results, kept: Kept, written: list[Path], status: int) -> None:
     for each in results.skipped:
         if each.failed:
             say(f"failed: {each.name} on {each.device}: {each.why}", PROGRAM)
     for why in results.busy:
         say(f"a busy machine: {why}", PROGRAM)
     if results.is_busy:
-        say("others used this machine meanwhile, so it can do more than was measured; exit status 3", PROGRAM)
+        say(f"others used this machine meanwhile, so it can do more than was measured; exit status {status}", PROGRAM)
     if kept.stayed:
         names = sorted({one.name for one in kept.stayed})
         day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(min(one.time_s for one in kept.stayed)))
         say(f"kept, from when it was idle ({day}): {', '.join(names)}; --force replaces them", PROGRAM)
-    if results.speeds:
-        say(f"kept in {path}", PROGRAM)
+    if written:
+        say(f"written: {', '.join(map(str, written))}", PROGRAM)
 
 
 if __name__ == "__main__":

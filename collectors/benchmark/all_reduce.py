@@ -9,7 +9,7 @@ from typing import Any
 
 from paceline.rated import CPU, HOST, Speed
 
-from .busy import cpu_use, others_ratio, own_cpu_s
+from .busy import cpu_use, others_ratio, own_cpu_s, own_cpus
 from .launched_ranks import LaunchedRanks
 from .local_ranks import LocalRanks, RankError
 from .rank import place
@@ -37,23 +37,30 @@ def local_count(torch: Any, backend: str) -> int:
 
 
 def local(
-    torch: Any, backend: str, count: int, budget_s: float, environ: Mapping[str, str], results: Results, on_size: OnSize
+    torch: Any,
+    backend: str,
+    count: int,
+    budget_s: float,
+    environ: Mapping[str, str],
+    results: Results,
+    on_size: OnSize,
+    on_start: Callable[[], None],
 ) -> None:
-    """Start ``count`` ranks, and put what they measure into ``results``."""
+    """Start ``count`` ranks, and put what they measure into ``results``; ``on_start`` is called until they begin."""
     if count < 2:
         results.skip(HOST, ALL_REDUCE, "all_reduce needs two GPUs; start one rank per GPU with torchrun or srun")
         return
     store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     sampled: list[tuple[int, list[float]]] = []
-    before = cpu_use()
+    before = cpu_use(cpus=own_cpus())
     ranks = LocalRanks(count, backend, store.port, _largest(backend), budget_s, environ)
     try:
-        ranks.run(on_size, lambda size, speeds: sampled.append((size, speeds)))
+        ranks.run(on_size, lambda size, speeds: sampled.append((size, speeds)), on_start)
     except RankError as error:
         results.skip(device_of(backend), ALL_REDUCE, str(error), failed=True)
     finally:
         ranks.close()  # They are waited for, so what they used is known as our own.
-    _add(results, backend, count, sampled, others_ratio(before, cpu_use()))
+    _add(results, backend, count, sampled, others_ratio(before, cpu_use(cpus=own_cpus())))
 
 
 def launched(
@@ -63,6 +70,7 @@ def launched(
     sampled: list[tuple[int, list[float]]] = []
     before = after = None
     try:
+        # Of all processors, for a launcher may have given each rank some of its own.
         before = cpu_use(beside_s=ranks.beside_s("before", own_cpu_s()))
         device, timer = place(torch, backend, ranks.local_rank)
         ranks.join(backend)

@@ -7,6 +7,7 @@ not there is None: not measured, which is not 0.
 
 import os
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,24 +25,32 @@ SHORTEST_S = 0.2
 
 
 class CpuUse(NamedTuple):
-    """Seconds of work of all processors since boot, and of the time there was; and of the work what is our own."""
+    """Seconds of work of some processors since boot, and of the time there was; and of the work what is our own."""
 
     work_s: float
     total_s: float
     own_s: float
 
 
-def cpu_use(proc: Path = PROC, beside_s: float = 0.0) -> CpuUse | None:
-    """Now; ``beside_s``: what processes beside this one have used that are ours, too."""
+def cpu_use(proc: Path = PROC, cpus: Collection[int] | None = None, beside_s: float = 0.0) -> CpuUse | None:
+    """Now, of ``cpus``, or of all; ``beside_s``: what processes beside this one have used that are ours, too."""
+    names = {"cpu"} if cpus is None else {f"cpu{number}" for number in cpus}
     try:
         with (proc / "stat").open(encoding="ascii", errors="replace") as lines:
-            ticks = [int(word) for word in lines.readline().split()[1 : 1 + _FIELDS]]
+            words = [line.split() for line in lines]
+        rows = [list(map(int, row[1 : 1 + _FIELDS])) for row in words if row and row[0] in names]
     except (OSError, ValueError):
         return None
-    if len(ticks) < _FIELDS:
+    if len(rows) < len(names) or any(len(row) < _FIELDS for row in rows):
         return None
+    ticks = [sum(column) for column in zip(*rows, strict=True)]
     tick = os.sysconf("SC_CLK_TCK")
     return CpuUse(sum(ticks[at] for at in _WORK) / tick, sum(ticks) / tick, own_cpu_s() + beside_s)
+
+
+def own_cpus() -> set[int]:
+    """The processors that this process, and what it starts, may run on: what others do on the rest is no matter."""
+    return os.sched_getaffinity(0)
 
 
 def own_cpu_s() -> float:
@@ -50,7 +59,7 @@ def own_cpu_s() -> float:
 
 
 def others_ratio(before: CpuUse | None, after: CpuUse | None) -> float | None:
-    """The share of all processors' time that others worked between the two; None where that is not to be told.
+    """The share of the processors' time that others worked between the two; None where that is not to be told.
 
     >>> others_ratio(CpuUse(10.0, 100.0, 1.0), CpuUse(13.0, 104.0, 2.0))
     0.5
@@ -83,11 +92,11 @@ class Surroundings(NamedTuple):
 
 def look(seconds: float, proc: Path = PROC) -> Surroundings:
     """Watch the node for so long, and do nothing."""
-    before = cpu_use(proc)
+    before = cpu_use(proc, own_cpus())
     time.sleep(seconds)
     try:
         load1: float | None = float((proc / "loadavg").read_text().split()[0])
     except (OSError, ValueError, IndexError):
         load1 = None
     waits = [pressure(proc / "pressure" / name) for name in ("cpu", "io")]
-    return Surroundings(others_ratio(before, cpu_use(proc)), load1, *waits)
+    return Surroundings(others_ratio(before, cpu_use(proc, own_cpus())), load1, *waits)

@@ -31,6 +31,8 @@ def meeting(environ: Mapping[str, str]) -> tuple[str, int]:
     ('node-1', 29500)
     >>> meeting({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "gpu[07-09]"})[0]
     'gpu07'
+    >>> meeting({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "gpu07"})[0]
+    '127.0.0.1'
 
     Raises:
         MeetingError: nothing tells.
@@ -40,10 +42,11 @@ def meeting(environ: Mapping[str, str]) -> tuple[str, int]:
     shared = [
         environ.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE", "OMPI_MCA_orte_jobid")
     ]
+    # On one node no name is needed, and Slurm's name of a node need not lead anywhere.
+    if not address and not spans_nodes(environ) and not re.search(r"[\[,]", names) and any(shared):
+        address = "127.0.0.1"
     if not address and names:
         address = first_host(names)
-    if not address and not spans_nodes(environ) and any(shared):
-        address = "127.0.0.1"
     if re.fullmatch(r"\d{1,5}", port) and 0 < int(port) < 65536:
         number = int(port)
     elif any(shared):
@@ -82,7 +85,8 @@ class LaunchedRanks:
             hosts = self._hosts(host)
         except RuntimeError as error:
             first = str(error).splitlines()[0][:300]
-            raise MeetingError(f"{told.world_size} ranks do not meet at {address}:{port}: {first}") from error
+            fix = "fix: set MASTER_ADDR to an address of rank 0's node that all nodes reach"
+            raise MeetingError(f"{told.world_size} ranks do not meet at {address}:{port}: {first}; {fix}") from error
         #: This rank's place among those of its host; who is 0 speaks for the node.
         self.local_rank = hosts[: told.rank].count(host)
         self.nodes = len(set(hosts))

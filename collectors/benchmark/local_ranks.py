@@ -68,24 +68,33 @@ class LocalRanks:
         """The processes."""
         return [process.pid for process in self._processes]
 
-    def run(self, on_size: Callable[[int], None], on_speeds: Callable[[int, list[float]], None]) -> None:
+    def run(
+        self,
+        on_size: Callable[[int], None],
+        on_speeds: Callable[[int, list[float]], None],
+        on_start: Callable[[], None] = lambda: None,
+    ) -> None:
         """Wait for the end; ``on_size`` is told what begins, ``on_speeds`` what was measured, of rank 0.
+
+        ``on_start`` is called on every look before the first size begins.
 
         Raises:
             RankError: a rank died, or none of them says anything any more.
         """
-        heard_s, heard = time.monotonic(), 0
+        heard_s, begun = time.monotonic(), False
         while True:
             codes = [process.poll() for process in self._processes]
             fresh = [(rank, line) for rank in range(len(codes)) for line in self._news(rank)]
             for rank, line in fresh:
                 if rank == 0 and "begins" in line:
+                    begun = True
                     on_size(line["begins"])
                 elif rank == 0 and line.get("speeds"):
                     on_speeds(line["size_bytes"], line["speeds"])
-            heard += len(fresh)
             if fresh:
                 heard_s = time.monotonic()
+            if not begun:
+                on_start()
             self._judge(codes, time.monotonic() - heard_s)
             if all(code == 0 for code in codes):
                 return

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 from paceline.rated import HOST
 
 from . import all_reduce, disk, gemm, memory
-from .busy import Surroundings, cpu_use, others_ratio
+from .busy import Surroundings, cpu_use, others_ratio, own_cpus
 from .launched_ranks import LaunchedRanks
 from .results import ALL_REDUCE, BYTES, FLOPS, Results
 from .speed import speed
+from .table import size as shown
 from .target import WITHOUT_TORCH, Target, UnmeasuredError
 from .timing import TooSlowError
 
@@ -95,17 +96,21 @@ class Run:
         backend = all_reduce.backend_of(torch, cpu=self._asked.device == "cpu")
 
         def on_size(size: int) -> None:
-            self._tell(f"all_reduce over {backend}: {size // 1024} KiB")
+            self._tell(f"all_reduce over {backend}: {shown(size)}")
 
         if ranks is not None:
             all_reduce.launched(torch, backend, ranks, budget_s, self.results, on_size)
             return
         count = self._asked.ranks or all_reduce.local_count(torch, backend)
-        all_reduce.local(torch, backend, count, budget_s, self._environ, self.results, on_size)
+
+        def on_start() -> None:
+            self._tell(f"all_reduce over {backend}: {count} ranks start")
+
+        all_reduce.local(torch, backend, count, budget_s, self._environ, self.results, on_size, on_start)
 
     def _test(self, target: Target, test: Test) -> None:
         self._tell(f"{test.name} on {target.name}")
-        before = cpu_use()
+        before = cpu_use(cpus=own_cpus())
         try:
             samples, note = test.measure(target, test.name, self._share_s)
         except (UnmeasuredError, TooSlowError) as error:
@@ -114,7 +119,7 @@ class Run:
             words = (str(error) or type(error).__name__).splitlines()[0][:300]
             self.results.skip(target.name, test.name, words, failed=True)
         else:
-            busy_ratio = None if target.is_gpu else others_ratio(before, cpu_use())
+            busy_ratio = None if target.is_gpu else others_ratio(before, cpu_use(cpus=own_cpus()))
             self.results.speeds.append(speed(target.name, test.name, test.unit, samples, busy_ratio))
             self.results.notes[f"{target.name}/{test.name}"] = note
         gc.collect()

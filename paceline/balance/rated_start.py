@@ -32,7 +32,7 @@ _HEAD = 2
 
 def told(model: torch.nn.Module, device: torch.device, environ: Mapping[str, str] = os.environ) -> list[float]:
     """What this rank tells of itself: its device, the type of its model, and a speed for each of ``NAMES``, 0 where it
-    knows none."""
+    knows none, negative where others used the device while it was measured."""
     node = node_of(environ, socket.gethostname())
     name = _device(device)
     rated = look(path_of(environ, node), node)[0] if name else None
@@ -70,6 +70,27 @@ def weights(rows: Sequence[Sequence[float]]) -> list[float] | None:
     return [max(speed / fastest, 1.0 / MOST_RATIO) for speed in found]
 
 
+def doubt(rows: Sequence[Sequence[float]]) -> str:
+    """Why ratings that are there do not count; "" where no rank has one, or nothing is wrong with them.
+
+    >>> row = lambda gemm: [1.0, 3.0, 0.0, 0.0, 0.0, gemm, 0.0, 0.0, 0.0]
+    >>> doubt([row(100.0), row(-25.0)])
+    'of 1 of 2 ranks the node was rated while others used it'
+    >>> doubt([row(100.0), row(0.0)]), doubt([row(0.0), row(0.0)])
+    ('1 of 2 ranks have no rating', '')
+    """
+    if _gemm(rows) is not None:
+        return ""
+    gemms = [row[_HEAD : _HEAD + len(GEMMS)] for row in rows]
+    busy = sum(min(row) < 0 for row in gemms)
+    if busy:
+        return f"of {busy} of {len(rows)} ranks the node was rated while others used it"
+    without = sum(max(row) <= 0 for row in gemms)
+    if without == len(rows):
+        return ""
+    return f"{without} of {len(rows)} ranks have no rating" if without else "no rating is of one kind on all ranks"
+
+
 def _gemm(rows: Sequence[Sequence[float]]) -> int | None:
     """The multiplication that all ranks were measured at: of the model's own type, else the first of ``GEMMS``."""
     own = int(rows[0][1])
@@ -83,11 +104,12 @@ def _all_have(rows: Sequence[Sequence[float]], at: int) -> bool:
 
 
 def _speed(rated: Rated, device: str, name: str) -> float:
-    """The speed as it was measured last; 0 where it was not, or others used the device meanwhile."""
+    """The speed as it was measured last; 0 where it was not, negative where others used the device meanwhile."""
     found = [one for one in rated.speeds if (one.device, one.name, one.size_bytes) == (device, name, None)]
-    if not found or (found[-1].busy_ratio is not None and not found[-1].busy_ratio <= BUSY):
+    if not found:
         return 0.0
-    return found[-1].value
+    busy = found[-1].busy_ratio is not None and not found[-1].busy_ratio <= BUSY
+    return -found[-1].value if busy else found[-1].value
 
 
 def _device(device: torch.device) -> str:

@@ -184,8 +184,8 @@ def _objection(same: bool, gain: float, noise: float, moved: Move, terms: Terms)
     if same:
         return "the cut stays: no other is faster"
     if not gain >= terms.least_gain + SURE * noise:
-        bar = f"{terms.least_gain:.0%} and twice the noise of {noise:.1%}"
-        return f"the cut stays: a gain of {gain:.1%} is less than {bar}"
+        bar = f"{terms.least_gain + SURE * noise:.1%}: {terms.least_gain:.0%} plus twice the noise of {noise:.1%}"
+        return f"the cut stays: a gain of {gain:.1%} is below the threshold of {bar}"
     if not moved.break_even_steps < terms.steps_left:
         return f"the cut stays: it pays after {moved.break_even_steps:.0f} steps, and {terms.steps_left} are left"
     return None

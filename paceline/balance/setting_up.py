@@ -16,7 +16,7 @@ from .errors import BalanceError
 from .exchange import Exchange
 from .link import Link
 from .plan import Plan, Standing, refusal
-from .rated_start import told, weights
+from .rated_start import doubt, told, weights
 from .replan import ControllerConfig
 from .sampler import BalancedSampler
 from .staleness import MOST_STALENESS
@@ -160,10 +160,11 @@ def _start(
     if options.mode == "uniform":
         shares = tuple(sampler.even_shares(most))
     elif options.mode in ("static", BOUNDED) or not _kept(options, sampler, most, tile):
-        ratings = weights([row[2:] for row in rows]) if _guesses(options, sampler) else None
+        guesses, ranks = _guesses(options, sampler), [row[2:] for row in rows]
+        ratings = weights(ranks) if guesses else None
         shares = tuple(sampler.starting_shares(most, tile, ratings))
-        if ratings is not None and sampler.rank == 0:
-            _say(shares)
+        if guesses and sampler.rank == 0:
+            _say(shares, doubt(ranks), uneven=ratings is not None)
     handout.resumes = options.mode == "adaptive"
     if shares != handout.plan.shares:
         handout.install(Plan(handout.plan.version + 1, int(max(row[0] for row in rows)) + 1, shares))
@@ -184,12 +185,15 @@ def _guesses(options: Options, sampler: BalancedSampler) -> bool:
     return options.mode == "adaptive" and options.start == "rated" and not knows
 
 
-def _say(shares: tuple[int, ...]) -> None:
-    """Tell of an uneven start, in one line."""
+def _say(shares: tuple[int, ...], doubted: str, *, uneven: bool) -> None:
+    """Tell of an uneven start, or of ratings that do not count, in one line."""
     from paceline.training.telling import tell
 
     least, most = min(shares), max(shares)
-    tell(f"ranks start with {least} to {most} samples each, as their nodes were rated (start='even': all alike)")
+    if uneven:
+        tell(f"ranks start with {least} to {most} samples each, as their nodes were rated (start='even': all alike)")
+    elif doubted:
+        tell(f"ranks start alike: {doubted}; fix: run `paceline benchmark` on each node while nothing else runs")
 
 
 def _link(options: Options, sampler: BalancedSampler, config: ControllerConfig, run: int) -> Link | None:

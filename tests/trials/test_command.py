@@ -126,3 +126,11 @@ def test_a_local_job_is_shown_as_it_would_run(tmp_path):
         "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1,2 X='y z' taskset -c 0-1 'a b' PORT"
     )
     assert os.listdir(tmp_path) == []
+
+
+def test_where_nothing_is_possible_no_plan_is_said(typed, capsys):
+    """The reasons, and that none is left: neither "0 placements" nor a time."""
+    assert typed("--run", spec=SPEC.replace("ranks: 1", "ranks: 1, cpus: 0-4095")) == 2
+    assert all(
+        "impossible: " in line or "no placement is possible" in line for line in capsys.readouterr().err.splitlines()
+    )

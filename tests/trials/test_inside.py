@@ -31,13 +31,21 @@ def test_confirmed_findings_by_their_last_word():
         b"\xff",
     ]
 
-    assert [one.lost_s for one in inside.confirmed(lines)] == [9.0, 7.0, 5.0]
+    assert [one.lost_s for one in inside.confirmed(lines, ended_by_us=True)] == [9.0, 7.0, 5.0]
+
+
+@pytest.mark.parametrize(("ended_by_us", "kinds"), [(True, ["straggler"]), (False, ["straggler", "died"])])
+def test_that_a_run_died_is_a_finding_where_it_ended_by_itself(ended_by_us, kinds):
+    """Most runs are ended by the trial, once they have measured enough: that is no finding of theirs."""
+    lines = [finding(), finding(id="end", kind="died", cost={"lost_s": 0.0})]
+
+    assert [one.kind for one in inside.confirmed(lines, ended_by_us=ended_by_us)] == kinds
 
 
 def test_a_finding_is_bounded():
     """However long its words, however many its ranks."""
     long = finding(kind="k" * 999, cause="c" * 999, summary="s" * 99_999, ranks=[*range(9999)], cost={"lost_s": -1})
-    (verdict,) = inside.confirmed([long])
+    (verdict,) = inside.confirmed([long], ended_by_us=True)
 
     assert len(msgspec.json.encode(verdict)) < 2000
     assert verdict.lost_s == 0.0
@@ -46,7 +54,7 @@ def test_a_finding_is_bounded():
 def test_a_finding_counts_the_ranks_that_it_does_not_name():
     """One for many names some, and its evidence has their number."""
     count = {"name": "alike", "value": 300.0, "unit": "ranks", "peers": None, "rule": ""}
-    (verdict,) = inside.confirmed([finding(ranks=[*range(256)], evidence=[count])])
+    (verdict,) = inside.confirmed([finding(ranks=[*range(256)], evidence=[count])], ended_by_us=True)
 
     assert (len(verdict.ranks), verdict.rank_count) == (64, 300)
 

@@ -163,3 +163,14 @@ def test_impossible_placements_are_on_the_page():
     page = report.markdown(report.document("t", candidates, halving, [], COMMAND))
 
     assert "Impossible placements:\n\n- nodes=2: 2 nodes: the local executor has this one" in page
+
+
+def test_a_command_for_several_nodes_says_what_each_fills_in():
+    """It is for copying: a word in braces that nobody explains is taken as it is written."""
+    found = ran({1: 0.2, 2: 0.1})
+    command = "torchrun --node-rank '{node_rank}' --master-addr '{master}' train.py"
+
+    said = report.conclusion(found | {"command": command})
+
+    assert said[-2:] == ["run it on each node, with that node's values for {node_rank}, {master}:", f"  {command}"]
+    assert not any("on each node" in line for line in report.conclusion(found))

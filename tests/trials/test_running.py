@@ -34,14 +34,55 @@ class Waiting:
         self.closed = True
 
 
-def running(tmp_path, executor, stop, said):
+class Slow(Waiting):
+    """An executor whose first job waits, then runs; a person watches, and asks it to end."""
+
+    def __init__(self, asks) -> None:
+        super().__init__(asks)
+        self._looks = 0
+
+    def start(self, job: Job) -> None:
+        """Nothing is started."""
+
+    def poll(self, job: Job) -> Ended | None:
+        self._looks += 1
+        if self._looks == 2:
+            self._asks()
+
+    def waits(self, job: Job) -> str:
+        return "PENDING: Resources" if self._looks == 1 else ""
+
+
+def running(tmp_path, executor, stop, said, shown=None):
     candidates = expand(SPEC, COMMAND, None, None)
     costs = {one.number: one.cost for one in candidates.possible}
     halving = Halving(Config(costs, SPEC.rungs, SPEC.eta, SPEC.keep, SPEC.repeats, SPEC.seed))
     journal = Journal(tmp_path, SPEC.name, "fingerprint")
     return journal, Running(
-        SPEC, COMMAND, candidates, executor, journal, halving, ("paceline",), tmp_path, said.append, stop
+        SPEC,
+        COMMAND,
+        candidates,
+        executor,
+        journal,
+        halving,
+        ("paceline",),
+        tmp_path,
+        said.append,
+        stop,
+        [].append if shown is None else shown.append,
     )
+
+
+def test_what_waits_or_runs_is_shown_at_every_look(tmp_path):
+    """A run takes half a minute or longer: nobody is to guess whether it hangs."""
+    stop, shown = threading.Event(), []
+    journal, made = running(tmp_path, Slow(stop.set), stop, [], shown)
+    assert made.run() is False
+    journal.close()
+
+    waits, runs = (line.partition(": ")[2] for line in shown)
+    assert waits.endswith("waits, 0 s")
+    assert runs.endswith("runs, 0 s; about 35 s expected")
 
 
 def test_asked_to_end_while_the_executor_waits_it_ends_and_can_go_on(tmp_path):

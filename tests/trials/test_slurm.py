@@ -155,7 +155,10 @@ def test_submitting_to_a_slurm_that_is_away_is_given_up_after_a_while(slurm):
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("echo 'sbatch: error: Invalid partition specified: nope' >&2; exit 1", "Invalid partition"),
+        (
+            "echo 'sbatch: error: Invalid partition specified: nope' >&2; exit 1",
+            "Invalid partition.*; fix: let executor",
+        ),
         ("echo Submitted", "sbatch printed no job number, but: Submitted"),
         ("head -c 3000000 /dev/zero | tr '\\0' x", "no job number"),
     ],

@@ -26,6 +26,18 @@ def test_idle_and_waiting_are_no_work(tmp_path):
     assert after.total_s - before.total_s == pytest.approx(11.7)
 
 
+def test_only_the_processors_that_it_may_use_count(tmp_path):
+    """Pinned to one, a benchmark is not disturbed by a neighbour that fills another."""
+    lines = "cpu  {} 0 0 900 0 0 0 0 0 0\ncpu0 0 0 0 {} 0 0 0 0 0 0\ncpu1 {} 0 0 0 0 0 0 0 0 0\n"
+    uses = []
+    for ticks in (0, 500):
+        (tmp_path / "stat").write_text(lines.format(ticks, ticks, ticks))
+        uses.append([cpu_use(tmp_path, cpus)._replace(own_s=0.0) for cpus in ({0}, {1}, {0, 1})])
+
+    assert [others_ratio(*each) for each in zip(*uses, strict=True)] == [0.0, 1.0, 0.5]
+    assert cpu_use(tmp_path, {0, 7}) is None
+
+
 @pytest.mark.parametrize("text", ["", "cpu", "cpu 1 2", "cpu a b c d e f g h"])
 def test_what_is_no_stat_is_not_measured(tmp_path, text):
     """None, which is not 0."""

@@ -68,6 +68,9 @@ def test_a_node_is_rated_and_shown(tmp_path, environ):
 
     assert done.returncode in (0, 3), done.stderr
     assert (done.returncode == 3) == told["busy"]
+    first, *_, last = done.stderr.splitlines()
+    assert first.startswith("paceline benchmark: measures gemm, memory, pcie, disk, all_reduce: about 2 s")
+    assert last == f"paceline benchmark: written: {tmp_path}/rated.json, nodes.yaml, node-a.json"
     slow = {one["name"] for one in told["not_measured"] if "more --seconds" in one["why"]}  # A machine with more to do.
     wanted = {"gemm_float32", "gemm_bfloat16", "memory_copy", "memory_triad", "all_reduce"}
     assert wanted <= names | slow
@@ -114,7 +117,8 @@ def test_a_rank_that_dies_costs_the_sweep_and_no_more(tmp_path, environ, until):
 
     assert process.returncode == 1
     assert "killed by SIGKILL" in next(one["why"] for one in told["not_measured"] if one["failed"])
-    assert {"memory_copy", "memory_triad"} <= {one["name"] for one in told["speeds"]}
+    slow = {one["name"] for one in told["not_measured"] if "more --seconds" in one["why"]}  # A machine with more to do.
+    assert {"memory_copy", "memory_triad"} <= {one["name"] for one in told["speeds"]} | slow
     assert marked(environ) == []
 
 
@@ -135,6 +139,7 @@ def test_the_ranks_of_a_launcher_are_measured(tmp_path, environ):
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
 
     assert done.returncode == 0, done.stderr
+    assert "exit status 3" not in done.stderr
     assert {one["ranks"] for one in json.loads(line)["speeds"]} == {2}
 
 

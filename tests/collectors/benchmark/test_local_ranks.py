@@ -18,8 +18,10 @@ def test_a_rank_that_hangs_is_killed_and_told(until):
     try:
         os.kill(pids[1], signal.SIGSTOP)
         until(lambda: os.pread(ranks._outputs[0].fileno(), 1, 0))  # The other one is up.
+        starts = []
         with pytest.raises(RankError, match=r"may hang: 1; killed"):
-            ranks.run(lambda size: None, lambda size, speeds: None)
+            ranks.run(lambda size: None, lambda size, speeds: None, lambda: starts.append(True))
+        assert starts
     finally:
         ranks.close()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from paceline.balance.rated_start import GEMMS, MOST_RATIO, NAMES, told, weights
+from paceline.balance.rated_start import GEMMS, MOST_RATIO, NAMES, doubt, told, weights
 from paceline.rated import CPU, Rated, Speed, write
 
 #: PyTorch is imported, which takes seconds of a processor.
@@ -60,6 +60,36 @@ def test_nobody_is_more_than_so_many_times_faster() -> None:
 )
 def test_else_nobody_is_faster(rows: list[list[float]]) -> None:
     assert weights(rows) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([row(1, gemm_float32=-4.0), row(2, gemm_float32=-2.0)], "of 2 of 2 ranks the node was rated while others"),
+        ([row(1, gemm_float32=4.0, memory_copy=1.0), row(2, memory_copy=1.0)], "1 of 2 ranks have no rating"),
+        ([row(1, gemm_float32=4.0), row(2, gemm_float64=2.0)], "no rating is of one kind on all ranks"),
+    ],
+)
+def test_why_ratings_do_not_count_is_said(rows: list[list[float]], said: str) -> None:
+    """Whoever ran the benchmark expects an uneven start."""
+    assert weights(rows) is None
+    assert doubt(rows).startswith(said)
+
+
+@pytest.mark.parametrize("rows", [[row(1), row(2)], [row(1, gemm_float32=4.0), row(2, gemm_float32=4.0)]])
+def test_without_a_benchmark_and_of_equal_nodes_nothing_is_said(rows: list[list[float]]) -> None:
+    assert doubt(rows) == ""
+
+
+def test_a_rating_of_a_busy_machine_is_told_as_such(tmp_path: Path) -> None:
+    """Negative: no weight comes of it, and rank 0 can say why."""
+    speed = Speed(CPU, "gemm_float32", "flop/s", 4.0, 4.0, 4.0, samples=9, time_s=1.0, busy_ratio=0.5)
+    write(tmp_path / "rated.json", Rated("this", 1.0, (speed,)))
+    environ = {"PACELINE_RATED_FILE": str(tmp_path / "rated.json"), "PACELINE_NODE": "this"}
+
+    speeds = told(torch.nn.Linear(2, 2), torch.device("cpu"), environ)[2:]
+
+    assert speeds[NAMES.index("gemm_float32")] == -4.0
 
 
 def test_the_file_of_another_node_says_nothing_of_this_one(tmp_path: Path) -> None:
