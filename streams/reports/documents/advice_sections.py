@@ -20,12 +20,12 @@ def suggestion_sections(suggestions: Sequence[Suggestion]) -> list[Block]:
     """What to do about it, and what came of it."""
     if not suggestions:
         return []
-    blocks: list[Block] = [Heading("Suggestions")]
     lasting = sorted((one for one in suggestions if one.state in OPEN_SUGGESTIONS), key=_order)
+    blocks: list[Block] = [Heading("Suggestions")] if lasting else []
     for one in lasting[:MOST_OPEN]:
         gain = gain_in_words(one.gain)
         text = f"{one.reason} Expected: {gain}." + (f" Risk: {one.risk}." if one.risk else "")
-        blocks.append(Notice(f"{one.title} ({one.state})", text, "caution", tuple(one.apply)))
+        blocks.append(Notice(f"{one.title} ({one.state})", text, "caution", tuple(one.apply), tuple(one.steps)))
     if len(lasting) > MOST_OPEN:
         blocks.append(
             Paragraph(f"{len(lasting) - MOST_OPEN} more are open: paceline suggestions lists them.", quiet=True)
@@ -34,7 +34,10 @@ def suggestion_sections(suggestions: Sequence[Suggestion]) -> list[Block]:
     if measured:
         head = ("suggestion", "state", "measured", "before", "after", "change", "why")
         rows = tuple(map(_row, measured[:MOST_ROWS]))
-        blocks += [Heading("What became of suggestions", 3), without_empty(Table(head, rows, right=(3, 4, 5)))]
+        blocks += [
+            Heading("What became of suggestions", 3 if lasting else 2),
+            without_empty(Table(head, rows, right=(3, 4, 5))),
+        ]
     return blocks
 
 
@@ -50,7 +53,7 @@ def _row(one: Suggestion) -> tuple[str, ...]:
 
 
 def _effect(effect: Effect) -> tuple[str, str, str, str]:
-    change = f"{effect.after / effect.before - 1:+.1%}" if effect.before else UNKNOWN
+    change = f"{effect.after / effect.before * 100 - 100:+.1f} %" if effect.before else UNKNOWN
     name = effect.name.replace("_", " ")
     return name, amount(effect.before, effect.unit), amount(effect.after, effect.unit), change
 

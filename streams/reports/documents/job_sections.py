@@ -6,6 +6,7 @@ Rule of this file: pure words over a ``JobReport``. A number that nobody measure
 from paceline.events import advice_on
 from paceline.words import many
 
+from ..job_book import is_open_hang
 from ..report import JobReport, PhaseTime
 from . import pictures
 from .charsets import episode_lines, rank_lines, step_lines
@@ -78,11 +79,10 @@ def _verdict(job: JobReport) -> Notice:
     """The one thing to know."""
     if not job.steps:
         return Notice("No steps were received", "The speed of this job is not known.", "caution")
-    open_hang = next(
-        (one.finding for one in job.episodes if one.finding.kind == "hang" and one.finding.state == "confirmed"), None
-    )
+    open_hang = next((one.finding for one in job.episodes if is_open_hang(one.finding)), None)
     if open_hang is not None:
-        return Notice("It hangs", open_hang.summary, "slow")
+        title = "It hangs" if job.exit_status is None else "It hung until it was ended"
+        return Notice(title, open_hang.summary, "slow")
     part = job.lost_s / job.elapsed_s if job.elapsed_s else 0.0
     if job.lost and part >= _LITTLE:
         first = job.lost[0]

@@ -13,7 +13,7 @@ from ..report import Course
 from ..time_grid import Matrix
 from . import svg
 from .png import data_uri
-from .quantities import clock, seconds
+from .quantities import clock, seconds, share
 from .style import FASTER, SLOWER
 from .svg import INSIDE, LEFT
 
@@ -167,12 +167,15 @@ def _rank_names(ranks: Sequence[int], height: float, top: float) -> list[str]:
 def _scale(y: float) -> list[str]:
     """The legend of the colours."""
     steps = np.linspace(-1, 1, 61)[None, :] * FULL_RATIO
-    words = f"work time relative to the median rank: {FULL_RATIO:.0%} faster"
-    x = LEFT + INSIDE - 260
+    words = "work time relative to the median rank:"
+    faster, slower = (f"{share(FULL_RATIO)} {word}" for word in ("faster", "slower"))
+    x = LEFT + len(words) * 11 * svg.LETTER
+    image_x = x + len(faster) * 11 * svg.LETTER
     return [
-        svg.image(x, y, 150, 10, data_uri(_pixels(steps))),
-        svg.text(x - 8 - len(words) * 11 * svg.LETTER, y + 10, words, size=11),
-        svg.text(x + 158, y + 10, f"{FULL_RATIO:.0%} slower", size=11),
+        svg.text(LEFT, y + 10, words, size=11),
+        svg.text(x, y + 10, faster, size=11),
+        svg.image(image_x, y, 150, 10, data_uri(_pixels(steps))),
+        svg.text(image_x + 158, y + 10, slower, size=11),
     ]
 
 

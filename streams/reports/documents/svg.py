@@ -10,7 +10,7 @@ from html import escape
 from paceline.visible import visible
 
 #: Every picture is this wide, and starts what it shows at ``LEFT``: so pictures over time stand below each other.
-WIDTH, LEFT, RIGHT = 1000, 180, 16
+WIDTH, LEFT, RIGHT = 1000, 212, 16
 INSIDE = WIDTH - LEFT - RIGHT
 #: A letter's mean width by its size, in the widest of the fonts (DejaVu Sans).
 LETTER = 0.6
