@@ -22,7 +22,8 @@ def as_text(document: Document) -> str:
     title = visible(document.title)
     lines = [title, "=" * len(title), *_wrapped(document.subtitle)]
     for block in document.blocks:
-        lines += ["", *_block(block)]
+        if shown := list(_block(block)):
+            lines += ["", *shown]
     return "\n".join(lines)
 
 

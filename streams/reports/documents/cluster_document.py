@@ -4,6 +4,7 @@ Rule of this file: pure words over a ``ClusterReport``.
 """
 
 from paceline.gpu.use import IDLE_RATIO
+from paceline.series_words import series_words
 from paceline.words import many
 
 from ..cluster_report import ClusterReport, Day
@@ -177,7 +178,7 @@ def _next(forecasts: list[NextForecast]) -> list[Block]:
         caption = f"The next {seconds(length_s)} from {moment(one.start_s)}, on average {mean}."
         span = f"at least {min(one.median):,.3g}, at most {max(one.median):,.3g}"
         blocks += [
-            Heading(one.series, 3),
+            Heading(series_words(one.series), 3),
             Picture(pictures.lines(curves, labels, one.unit), caption),
             Paragraph(f"On average {mean}, {span}."),
         ]

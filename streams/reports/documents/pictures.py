@@ -48,8 +48,7 @@ def _axis(course: Course, y: float) -> list[str]:
     strokes = [svg.line(LEFT, y, LEFT + INSIDE, y)]
     for part in range(5):
         words = clock(course.start_s + length_s * part / 4, length_s)
-        anchor = ("start", "middle", "middle", "middle", "end")[part]
-        strokes.append(svg.text(LEFT + INSIDE * part / 4, y + 15, words, anchor=anchor, size=11))
+        strokes.append(svg.below(LEFT + INSIDE * part / 4, y + 15, words, before=(0.0, 0.5, 0.5, 0.5, 1.0)[part]))
     return strokes
 
 
@@ -249,6 +248,6 @@ def lines(rows: Sequence[tuple[str, str, Sequence[float | None]]], labels: Seque
         strokes.append(svg.curve(points, colour, 2.0))
     apart = -(-len(labels) // 10)
     for at in range(0, len(labels), max(apart, 1)):
-        strokes.append(svg.text(LEFT + (at + 0.5) * each, top + height + 16, labels[at], anchor="middle", size=11))
+        strokes.append(svg.below(LEFT + (at + 0.5) * each, top + height + 16, labels[at], before=0.5))
     legend = _legend([(name, colour) for name, colour, _ in rows], top + height + 26)
     return svg.picture(top + height + 42, [*strokes, *legend], "trend")

@@ -6,18 +6,19 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from paceline.events import Cost, NodeDescribed
+from paceline.events import Cost, HostWindow, NodeDescribed
 from streams.reports.builder import ReportBuilder
 from streams.reports.cluster_report import ClusterBuilder
 from streams.reports.documents.as_html import as_html
 from streams.reports.documents.as_markdown import as_markdown
 from streams.reports.documents.as_text import as_text
 from streams.reports.documents.cluster_document import cluster_document
+from streams.reports.documents.comparison_document import _percent
 from streams.reports.documents.document import Document, Heading, Notice, Paragraph, Table
 from streams.reports.documents.pictures import Bar, bars
 from streams.reports.documents.report_document import report_document
 from streams.reports.documents.style import painted
-from streams.reports.report import Course, Heard, JobReport, Report
+from streams.reports.report import Course, ForecastScore, Heard, JobReport, Report
 from tests.derived_events import HOSTILE, described, finding, job_window, rank_window, suggestion
 
 SCRIPT = "</title><script>alert(1)</script><img src=x onerror=alert(1)>\"'"
@@ -195,3 +196,39 @@ def test_hours_of_a_cluster_have_their_unit():
     assert "Most of it: slow computation on the worker, 0.5 device-hours in 1 finding." in text
     assert "device-hours throttled" in text
     assert "lost (h)" in text
+
+
+def test_what_to_do_comes_before_what_was_measured_of_machines():
+    """A reader who stops early has seen it."""
+    host = HostWindow(cluster="c", start_s=0.0, length_s=10.0, node="n", samples=2, mean={"cpu_ratio": 0.5}, max={})
+    headings = [
+        block.text for block in document_of(job_window(), host, suggestion()).blocks if isinstance(block, Heading)
+    ]
+    assert headings.index("Suggestions") < headings.index("Hosts")
+
+
+def test_a_forecast_is_named_and_has_its_unit():
+    """A key of a topic is no name, and a ratio is read in percent."""
+    scores = [
+        ForecastScore("default/job/llama/wait_ratio", "ratio, 0 to 1", 6, 37, 0.0587, 0.0178, 1.0),
+        ForecastScore("default/job/llama/steps_per_s", "1/s", 6, 37, 0.241, None, None),
+    ]
+    text = as_text(report_document(Report(title="t", forecasts=scores)))
+    assert re.search(r"job llama: waiting for other ranks +6 +37 +5\.9 % +1\.8 % +100 %", text)
+    assert re.search(r"job llama: steps a second +6 +37 +0\.241 per s", text)
+
+
+def test_a_terminal_has_no_empty_block():
+    """A picture that is none in characters leaves no gap."""
+    assert "\n\n\n" not in as_text(document_of(job_window(), rank_window(0), rank_window(1), finding()))
+
+
+def test_zero_has_no_sign():
+    """Runs that are equal are."""
+    assert [_percent(one) for one in (-0.0002, 0.0, 0.111, -0.05, 11.0)] == [
+        "0.0 %",
+        "0.0 %",
+        "+11.1 %",
+        "-5.0 %",
+        "12 times",
+    ]
