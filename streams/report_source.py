@@ -137,7 +137,7 @@ class Source:
         if state.missing:
             self.notes.append(f"{many(state.missing, 'numbered message')} did not reach the session")
         if state.state not in ("stopped",):
-            self.notes.append(f"the session is {state.state}: it may go on, or end early")
+            self.notes.append(f"The session is {state.state}: it may go on, or have ended early.")
         for name in state.silent[:8]:
             self.notes.append(f"{name} was no longer sending when the session was last written")
         if manifest.gaps:

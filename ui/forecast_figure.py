@@ -9,9 +9,11 @@ from datetime import tzinfo
 import numpy as np
 import plotly.graph_objects as go
 
+from paceline.series_words import field_words
+
 from .figure_frame import framed
 from .forecast_book import Array, SeriesForecast
-from .forecast_view import FIELDS, scale_of
+from .forecast_view import scale_of
 from .moments import local
 from .theme import Palette
 from .wording import safe
@@ -124,7 +126,7 @@ def _explain(figure: go.Figure, one: SeriesForecast, zone: tzinfo, palette: Pale
     figure.update_annotations(font={"size": 11, "color": palette.muted})
     figure.update_layout(hovermode="x unified", showlegend=True)
     figure.update_layout(legend={"orientation": "h", "y": 1.06, "yanchor": "bottom", "x": 0, "traceorder": "reversed"})
-    name = FIELDS.get(one.field) or one.field.replace("_", " ")[:40]
+    name = field_words(one.field)[:40]
     figure.update_yaxes(title={"text": safe(name if not unit or name.endswith(unit) else f"{name}, {unit}")})
     figure.update_xaxes(title={"text": safe(f"time, {zone}")}, nticks=8)
     least = min(float(np.nanmin(one.fan)), float(np.nanmin(one.past)) if np.isfinite(one.past).any() else np.inf)

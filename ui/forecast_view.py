@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from paceline.series_words import FIELDS, field_words
 from paceline.words import LONGEST_NAME, NONE, digits, is_undated
 
 from .forecast_book import SCOPES, SeriesForecast
@@ -17,24 +18,6 @@ from .snapshot import name_of
 from .wording import ratio
 
 Tone = Literal["good", "wait", "lost", "ended"]
-#: What the forecaster's fields measure; others are named as they are.
-FIELDS = {
-    "free_gpus": "free GPUs",
-    "gpu_busy_ratio": "GPUs busy",
-    "gpu_power_w": "GPU power",
-    "sm_active_ratio": "SMs active",
-    "utilization_ratio": "GPU utilization",
-    "fb_used_bytes": "GPU memory used",
-    "memory_used_bytes": "memory used",
-    "power_w": "power",
-    "temperature_celsius": "temperature",
-    "cpu_ratio": "CPU busy",
-    "disk_read_bytes_per_s": "disk reads",
-    "network_rx_bytes_per_s": "network in",
-    "step_s": "step time",
-    "steps_per_s": "steps a second",
-    "wait_ratio": "waiting for other ranks",
-}
 #: What a forecaster calls the forecasts that its back-test compares with.
 NAIVE = ("naive", "seasonal_naive")
 #: A loss within this share of another is no difference.
@@ -106,7 +89,7 @@ def _named(key: str, scope: str, job: str, node: str, device: str) -> Named:
             whose = f"GPU {device or parts[-2]} of {node or parts[2]}"
         case _:
             whose = ""
-    measured = _short(FIELDS.get(field) or field.replace("_", " "))
+    measured = _short(field_words(field))
     name = f"{_short(whose)}: {measured}" if whose else _short(key)
     place = (_place(scope, SCOPES), whose, _place(field, tuple(FIELDS)), key)
     return Named(name, place, f"{key} {name}".casefold())

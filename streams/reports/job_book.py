@@ -88,10 +88,12 @@ class JobBook:
         """What is to be told of the job."""
         level = chosen(self.levels.values())
         level = None if level is None else with_ranks(level, self.levels.values())
-        course = None if level is None else level.to_course(stages_of(self.described.values()))
+        hung_until_s = 0.0 if level is None else self._hung_until_s(level.end_s)
+        stages = stages_of(self.described.values())
+        course = None if level is None else level.to_course(stages, hung_until_s)
         return JobReport(
             **self._who(),
-            **self._when(level),
+            **self._when(level, hung_until_s),
             **({} if level is None else _times_of(level)),
             course=course,
             lost=lost_time(self.findings.values()),
@@ -123,18 +125,26 @@ class JobBook:
             "cycle_period_s": self.profile.cycle_period_s if self.profile else None,
         }
 
-    def _when(self, level: JobLevel | None) -> dict[str, Any]:
+    def _when(self, level: JobLevel | None, hung_until_s: float) -> dict[str, Any]:
         if level is None or level.first_s is None:
             started = [one.started_s for one in self.described.values()]
             ended = [one.ended_s for one in self.described.values() if one.ended_s is not None]
             return {"from_s": min(started, default=None), "to_s": max(ended, default=None)}
         return {
             "from_s": level.first_s,
-            "to_s": level.end_s,
+            "to_s": max(level.end_s, hung_until_s),
             "steps": level.steps,
             "first_step": level.first_step,
             "last_step": level.last_step,
         }
+
+    def _hung_until_s(self, end_s: float) -> float:
+        """How long a job whose last steps ended at ``end_s`` is known to have stood in a hang; 0 without one."""
+        hangs = [one.cost.lost_s for one in self.findings.values() if is_open_hang(one)]
+        if not hangs:
+            return 0.0
+        ended = [one.ended_s for one in self.described.values()]
+        return max([end_s + max(hangs), *(one for one in ended if one is not None and None not in ended)])
 
     def _heard(self, level: JobLevel | None) -> Heard:
         coverages = [one.coverage for one in self.findings.values()]
@@ -171,6 +181,11 @@ def left_out_of(books: Iterable[JobBook]) -> Counter[str]:
     return left_out
 
 
+def is_open_hang(finding: Finding) -> bool:
+    """Whether it says that the job stood still, and went on no more."""
+    return finding.kind == "hang" and finding.state == "confirmed"
+
+
 def episodes(findings: Iterable[Finding], course: Course | None) -> list[Episode]:
     """Each finding with its time, in the order of their first steps."""
     kept = sorted(findings, key=lambda one: (one.first_step, one.id))
@@ -184,7 +199,7 @@ def _times(finding: Finding, course: Course | None) -> tuple[float | None, float
     ends = [at for at, first in enumerate(course.steps_from) if 0 <= first <= max(finding.last_step, 0)]
     if not course.steps_to:
         return None, None
-    # A step that nobody finished, as of a hang, is at the end.
-    first = starts[0] if starts else len(course.steps_to) - 1
-    last = max(ends[-1] if ends else first, first)
+    # A step that nobody finished, as of a hang, comes after all others.
+    first = starts[0] if starts else max((at for at, step in enumerate(course.steps_to) if step >= 0), default=0)
+    last = len(course.steps_to) - 1 if is_open_hang(finding) else max(ends[-1] if ends else first, first)
     return course.start_s + first * course.column_s, course.start_s + (last + 1) * course.column_s

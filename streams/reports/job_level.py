@@ -148,10 +148,11 @@ class JobLevel:
             for name in told
         ]
 
-    def to_course(self, stages: Mapping[int, int]) -> Course | None:
-        """The job over time, its ranks in these pipeline ``stages``; None where no window reported anything."""
+    def to_course(self, stages: Mapping[int, int], end_s: float = 0.0) -> Course | None:
+        """The job over time, until ``end_s`` at least, its ranks in these pipeline ``stages``; None without windows."""
         if self.course.start_s is None or self.first_s is None:
             return None
+        self.course.reach(end_s)
         means = self.course.means()
         ranks = sorted(self.ranks)
         return Course(

@@ -46,7 +46,7 @@ def gain_in_words(gain: Gain) -> str:
     >>> gain_in_words(Gain(gpu_hours_per_day=24.0, gpu_hours_low=12.0, gpu_hours_high=30.0))
     '24 device-hours a day (12 to 30)'
     >>> gain_in_words(Gain(throughput_ratio=7.43, throughput_low=1.72))
-    '+743.0% throughput (at least 172 %; how much at most is not known)'
+    '+743 % throughput (at least 172 %; how much at most is not known)'
     """
     parts = []
     if gain.gpu_hours_per_day is not None:
@@ -54,7 +54,7 @@ def gain_in_words(gain: Gain) -> str:
         parts.append(f"{gain.gpu_hours_per_day:.3g} device-hours a day{span}")
     if gain.throughput_ratio is not None:
         span = _span(gain.throughput_low, gain.throughput_high, 100.0, " %")
-        parts.append(f"{gain.throughput_ratio:+.1%} throughput{span}")
+        parts.append(f"{gain.throughput_ratio * 100:+.3g} % throughput{span}")
     if gain.money_per_day is not None:
         parts.append(f"{gain.money_per_day:.2f} {gain.currency} a day".replace("  ", " "))
     return ", ".join(parts) or f"not measured: {gain.basis}"

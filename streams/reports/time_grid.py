@@ -3,6 +3,7 @@
 Rule of this file: pure and bounded. A value counts with its weight; a cell that nothing was told of is NaN, never 0.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,11 @@ class TimeGrid:
         self._rows = max(self._rows, row + 1)
         self._sum[row, column] += value * weight
         self._weight[row, column] += weight
+
+    def reach(self, time_s: float) -> None:
+        """Have columns until ``time_s``, also where nothing was reported."""
+        if self.start_s is not None and time_s > self.start_s + self.used * self.column_s:
+            self._column(math.nextafter(time_s, self.start_s))
 
     def _column(self, time_s: float) -> int:
         if self.start_s is None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from paceline.events import OPEN_SUGGESTIONS, SEVERITY_ORDER, Suggestion
 from paceline.events.suggestions import Effect
+from paceline.series_words import series_words
 
 from ..report import ForecastScore
 from ..suggestions import gain_in_words
@@ -20,12 +21,13 @@ def suggestion_sections(suggestions: Sequence[Suggestion]) -> list[Block]:
     """What to do about it, and what came of it."""
     if not suggestions:
         return []
-    blocks: list[Block] = [Heading("Suggestions")]
     lasting = sorted((one for one in suggestions if one.state in OPEN_SUGGESTIONS), key=_order)
+    blocks: list[Block] = [Heading("Suggestions")] if lasting else []
     for one in lasting[:MOST_OPEN]:
         gain = gain_in_words(one.gain)
         text = f"{one.reason} Expected: {gain}." + (f" Risk: {one.risk}." if one.risk else "")
-        blocks.append(Notice(f"{one.title} ({one.state})", text, "caution", tuple(one.apply)))
+        title = one.title if one.state == "new" else f"{one.title} ({one.state.replace('_', ' ')})"
+        blocks.append(Notice(title, text, "caution", tuple(one.apply), tuple(one.steps)))
     if len(lasting) > MOST_OPEN:
         blocks.append(
             Paragraph(f"{len(lasting) - MOST_OPEN} more are open: paceline suggestions lists them.", quiet=True)
@@ -34,7 +36,10 @@ def suggestion_sections(suggestions: Sequence[Suggestion]) -> list[Block]:
     if measured:
         head = ("suggestion", "state", "measured", "before", "after", "change", "why")
         rows = tuple(map(_row, measured[:MOST_ROWS]))
-        blocks += [Heading("What became of suggestions", 3), without_empty(Table(head, rows, right=(3, 4, 5)))]
+        blocks += [
+            Heading("What became of suggestions", 3 if lasting else 2),
+            without_empty(Table(head, rows, right=(3, 4, 5))),
+        ]
     return blocks
 
 
@@ -50,7 +55,7 @@ def _row(one: Suggestion) -> tuple[str, ...]:
 
 
 def _effect(effect: Effect) -> tuple[str, str, str, str]:
-    change = f"{effect.after / effect.before - 1:+.1%}" if effect.before else UNKNOWN
+    change = f"{effect.after / effect.before * 100 - 100:+.1f} %" if effect.before else UNKNOWN
     name = effect.name.replace("_", " ")
     return name, amount(effect.before, effect.unit), amount(effect.after, effect.unit), change
 
@@ -62,11 +67,11 @@ def forecast_sections(scores: Sequence[ForecastScore]) -> list[Block]:
     order = sorted(scores, key=lambda one: (-one.values, one.series))
     rows = tuple(
         (
-            one.series,
+            series_words(one.series),
             count(one.forecasts),
             count(one.values),
-            amount(one.error, _unit(one.unit)),
-            amount(one.naive_error, _unit(one.unit)),
+            _error(one.error, one.unit),
+            _error(one.naive_error, one.unit),
             share(one.covered_ratio),
         )
         for one in order[:MOST_ROWS]
@@ -84,5 +89,12 @@ def forecast_sections(scores: Sequence[ForecastScore]) -> list[Block]:
     ]
 
 
-def _unit(unit: str) -> str:
-    return {"ratio": "", "celsius": "°C", "w": "W", "s": "s"}.get(unit, unit)
+def _error(value: float | None, unit: str) -> str:
+    """An error in its unit.
+
+    >>> _error(0.0587, "ratio, 0 to 1"), _error(0.241, "1/s"), _error(3.0, "celsius")
+    ('5.9 %', '0.241 per s', '3 °C')
+    """
+    if unit.startswith("ratio"):
+        return share(value, 1)
+    return amount(value, {"celsius": "°C", "w": "W", "1/s": "per s"}.get(unit, unit))

@@ -4,6 +4,7 @@ Rule of this file: pure. Every word is made visible and escaped here; the only m
 The policy in the head lets a browser load nothing, whatever a name might smuggle in.
 """
 
+from collections.abc import Sequence
 from html import escape
 
 from paceline.visible import visible
@@ -12,6 +13,8 @@ from .document import Block, Bullets, Document, Heading, Notice, Paragraph, Pict
 from .quantities import UNKNOWN
 from .style import STYLE
 
+#: A cell of so many letters stays on one line.
+_WHOLE = 14
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -52,14 +55,19 @@ def _block(block: Block) -> str:
         case Picture():
             return f"<figure>{block.svg}<figcaption>{_text(block.caption)}</figcaption></figure>"
         case Bullets():
-            return f"<ul>{''.join(f'<li>{_text(item)}</li>' for item in block.items)}</ul>"
+            return _list(block.items)
 
 
 def _notice(notice: Notice) -> str:
     text = f"<p>{_text(notice.text)}</p>" if notice.text else ""
     commands = "\n".join(map(_text, notice.commands))
     shown = f"<pre>{commands}</pre>" if commands else ""
-    return f'<div class="notice {notice.tone}"><strong>{_text(notice.title)}</strong>{text}{shown}</div>'
+    steps = _list(notice.steps) if notice.steps else ""
+    return f'<div class="notice {notice.tone}"><strong>{_text(notice.title)}</strong>{text}{steps}{shown}</div>'
+
+
+def _list(items: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{_text(item)}</li>' for item in items)}</ul>"
 
 
 def _tile(tile: Tile) -> str:
@@ -74,11 +82,16 @@ def _table(table: Table) -> str:
     head = "".join(f"<th{_class('n', at in table.right)}>{_text(cell)}</th>" for at, cell in enumerate(table.head))
     rows = "".join(
         f"<tr{_class('out', number in table.slow)}>"
-        + "".join(f"<td{_class('n', at in table.right)}>{_text(cell)}</td>" for at, cell in enumerate(row))
+        + "".join(f"<td{_kind(cell, right=at in table.right)}>{_text(cell)}</td>" for at, cell in enumerate(row))
         + "</tr>"
         for number, row in enumerate(table.rows)
     )
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def _kind(cell: str, *, right: bool) -> str:
+    """Numbers stand right; neither they nor a few letters are broken into two lines."""
+    return _class("n", holds=True) if right else _class("w", 0 < len(cell) <= _WHOLE)
 
 
 def _class(name: str, holds: bool) -> str:

@@ -29,10 +29,7 @@ def _block(block: Block) -> Iterator[str]:
         case Paragraph():
             yield f"*{_escaped(block.text)}*" if block.quiet else _escaped(block.text)
         case Notice():
-            yield f"> **{_escaped(block.title)}**" + (f": {_escaped(block.text)}" if block.text else "")
-            if block.commands:
-                yield ""
-                yield from _code(block.commands)
+            yield from _notice(block)
         case Tiles():
             yield from _table(Table(("", "", ""), tuple((t.label, t.value, t.note) for t in block.tiles), (1,)))
         case Table():
@@ -42,6 +39,16 @@ def _block(block: Block) -> Iterator[str]:
                 yield from _code(block.text)
         case Bullets():
             yield from (f"- {_escaped(item)}" for item in block.items)
+
+
+def _notice(notice: Notice) -> Iterator[str]:
+    yield f"> **{_escaped(notice.title)}**" + (f": {_escaped(notice.text)}" if notice.text else "")
+    if notice.steps:
+        yield ""
+        yield from (f"- {_escaped(step)}" for step in notice.steps)
+    if notice.commands:
+        yield ""
+        yield from _code(notice.commands)
 
 
 def _code(lines: tuple[str, ...]) -> Iterator[str]:

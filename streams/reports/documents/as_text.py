@@ -4,7 +4,7 @@ Rule of this file: pure. Every word passes ``visible``: names come from outside.
 """
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from paceline.visible import visible
 
@@ -22,7 +22,8 @@ def as_text(document: Document) -> str:
     title = visible(document.title)
     lines = [title, "=" * len(title), *_wrapped(document.subtitle)]
     for block in document.blocks:
-        lines += ["", *_block(block)]
+        if shown := list(_block(block)):
+            lines += ["", *shown]
     return "\n".join(lines)
 
 
@@ -35,6 +36,7 @@ def _block(block: Block) -> Iterator[str]:
             yield from _wrapped(block.text)
         case Notice():
             yield from _wrapped(f"{block.title}: {block.text}" if block.text else block.title)
+            yield from _listed(block.steps)
             yield from (f"  $ {visible(command)}" for command in block.commands)
         case Tiles():
             wide = max((len(tile.label) for tile in block.tiles), default=0)
@@ -46,8 +48,12 @@ def _block(block: Block) -> Iterator[str]:
         case Picture():
             yield from (block.text if block.text else ())
         case Bullets():
-            for item in block.items:
-                yield from textwrap.wrap(visible(item), _WIDTH, initial_indent="- ", subsequent_indent="  ")
+            yield from _listed(block.items)
+
+
+def _listed(items: Iterable[str]) -> Iterator[str]:
+    for item in items:
+        yield from textwrap.wrap(visible(item), _WIDTH, initial_indent="- ", subsequent_indent="  ")
 
 
 def _wrapped(text: str) -> list[str]:

@@ -13,7 +13,7 @@ from paceline.visible import visible
 from ..report import Course
 from ..time_grid import Matrix
 from .pictures import FULL_RATIO, Lane, ratios, spanned, top_of
-from .quantities import seconds
+from .quantities import seconds, share
 
 COLUMNS = 72
 MOST_ROWS = 16
@@ -69,7 +69,7 @@ def rank_lines(course: Course) -> tuple[str, ...]:
         drawn.append(f"{name:>{_NAME}} {_shades(rows)}")
     return (
         *drawn,
-        f"{'':>{_NAME}} work time relative to the median rank: · normal, {_SHADES[-1]} {FULL_RATIO:.0%} slower",
+        f"{'':>{_NAME}} work time relative to the median rank: · normal, {_SHADES[-1]} {share(FULL_RATIO)} slower",
     )
 
 

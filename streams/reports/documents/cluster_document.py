@@ -4,6 +4,7 @@ Rule of this file: pure words over a ``ClusterReport``.
 """
 
 from paceline.gpu.use import IDLE_RATIO
+from paceline.series_words import series_words
 from paceline.words import many
 
 from ..cluster_report import ClusterReport, Day
@@ -47,7 +48,7 @@ def _opening(report: ClusterReport) -> list[Block]:
         first = report.lost[0]
         part = f", {share(report.lost_hours / use.used, 1)} of those used" if use.used else ""
         found = many(first.episodes, "finding")
-        text = f"Most of it to {loss_words(first)}: {hours(first.device_hours)} in {found}."
+        text = f"Most of it: {loss_words(first)}, {hours(first.device_hours)} device-hours in {found}."
         blocks.append(Notice(f"{hours(report.lost_hours)} device-hours were lost{part}", text, "slow"))
     elif report.jobs:
         blocks.append(Notice("No job was slowed down", f"{many(len(report.jobs), 'job')} watched.", "good"))
@@ -109,7 +110,7 @@ def _nodes(report: ClusterReport) -> list[Block]:
         )
         for one in report.nodes[:_MOST_NODES]
     )
-    head = ("node", "device-hours lost to it", "findings", "found as", "throttled", "idle")
+    head = ("node", "device-hours lost to it", "findings", "found as", "device-hours throttled", "idle")
     blocks: list[Block] = [Heading("Worst nodes"), Table(head, rows, right=(1, 2, 4, 5))]
     if len(report.nodes) > _MOST_NODES:
         more = f"{len(report.nodes) - _MOST_NODES:,} more were named or throttled, and are not listed."
@@ -133,12 +134,13 @@ def _trend(days: list[Day]) -> list[Block]:
             ("idle", "var(--faint)", [day.use.idle for day in days]),
             ("lost", "var(--slow)", [day.lost_hours for day in days]),
         ]
-        blocks.append(
-            Picture(
-                pictures.lines(curves, labels, "h"), "Device-hours a day (UTC); a finding counts on the day it began."
-            )
-        )
-    return [*blocks, Table(("day", "used", "idle", "not measured", "lost"), rows, right=(1, 2, 3, 4))]
+        blocks.append(Picture(pictures.lines(curves, labels, "h"), "Device-hours by day."))
+    note = Paragraph("Device-hours; days are UTC. A finding counts on the day on which it began.", quiet=True)
+    return [
+        *blocks,
+        note,
+        Table(("day", "used (h)", "idle (h)", "not measured (h)", "lost (h)"), rows, right=(1, 2, 3, 4)),
+    ]
 
 
 def _jobs(report: ClusterReport) -> list[Block]:
@@ -156,7 +158,7 @@ def _jobs(report: ClusterReport) -> list[Block]:
         )
         for job in report.jobs[:_MOST_JOBS]
     )
-    head = ("job", "ranks", "watched", "device-hours", "lost", "share", "most of it to")
+    head = ("job", "ranks", "watched", "device-hours", "of them lost", "share", "most of it")
     blocks: list[Block] = [Heading("Jobs, those that lost most first"), Table(head, rows, right=(1, 2, 3, 4, 5))]
     if len(report.jobs) > _MOST_JOBS:
         more = f"{len(report.jobs) - _MOST_JOBS:,} more, which lost no more than these, are not listed."
@@ -176,7 +178,7 @@ def _next(forecasts: list[NextForecast]) -> list[Block]:
         caption = f"The next {seconds(length_s)} from {moment(one.start_s)}, on average {mean}."
         span = f"at least {min(one.median):,.3g}, at most {max(one.median):,.3g}"
         blocks += [
-            Heading(one.series, 3),
+            Heading(series_words(one.series), 3),
             Picture(pictures.lines(curves, labels, one.unit), caption),
             Paragraph(f"On average {mean}, {span}."),
         ]
@@ -184,7 +186,7 @@ def _next(forecasts: list[NextForecast]) -> list[Block]:
 
 
 def _rests(report: ClusterReport) -> list[str]:
-    used = f"One that is busy at least {share(IDLE_RATIO)} of a window is used, else idle."
+    used = f"A device counts as used while it is busy at least {share(IDLE_RATIO)} of the time, else as idle."
     items = [f"{many(report.devices, 'device')} sampled. {used}"]
     if not report.devices:
         items = ["No device was sampled, so hours used and idle are not known: paceline collect samples them."]

@@ -91,7 +91,10 @@ def _name(row: Row) -> str:
 
 
 def _percent(ratio: float) -> str:
-    return f"{ratio * 100:+.1f} %" if abs(ratio) < 10 else f"{ratio + 1:,.0f} times"
+    if abs(ratio) >= 10:
+        return f"{ratio + 1:,.0f} times"
+    # Zero has no sign.
+    return f"{ratio * 100:+.1f} %" if round(ratio, 3) else "0.0 %"
 
 
 def _changes(comparison: Comparison) -> list[Block]:
@@ -111,7 +114,7 @@ def _changes(comparison: Comparison) -> list[Block]:
 def _facts(comparison: Comparison) -> list[Block]:
     blocks: list[Block] = [Heading("What else is different")]
     if not comparison.facts:
-        return [*blocks, Paragraph("No facts that both runs reported.")]
+        return [*blocks, Paragraph("Nothing of what both runs reported.")]
     rows = tuple(tuple(fact) for fact in comparison.facts[:_MOST_FACTS])
     blocks.append(Table(("fact", "first", "second"), rows))
     if len(comparison.facts) > _MOST_FACTS:

@@ -30,6 +30,7 @@ class Notice(NamedTuple):
     text: str
     tone: Tone = ""
     commands: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
 
 
 class Tile(NamedTuple):

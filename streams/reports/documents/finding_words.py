@@ -61,7 +61,8 @@ def steps(finding: Finding) -> str:
     """Its steps; one that is open lasts beyond them."""
     if finding.first_step < 0:
         return ""
-    return f"{finding.first_step}-{finding.last_step}" + ("" if finding.state == "recovered" else ", open")
+    first, last = finding.first_step, finding.last_step
+    return (str(first) if first == last else f"{first}-{last}") + ("" if finding.state == "recovered" else ", open")
 
 
 def findings_table(episodes: list[Episode], length_s: float) -> Table:

@@ -6,6 +6,7 @@ Rule of this file: pure words over a ``JobReport``. A number that nobody measure
 from paceline.events import advice_on
 from paceline.words import many
 
+from ..job_book import is_open_hang
 from ..report import JobReport, PhaseTime
 from . import pictures
 from .charsets import episode_lines, rank_lines, step_lines
@@ -17,8 +18,8 @@ from .style import PHASES
 
 _OVERLAYS = {
     "gc": "Python's garbage collector",
-    "cpu_wait": "waiting for a processor",
-    "host_bound": "device waiting for its host",
+    "cpu_wait": "Waiting for a processor",
+    "host_bound": "The device's waiting for its host",
 }
 _PHASE_WORDS = {"communication": "waiting for others", "data": "data loading", "idle": "device idle"}
 #: Less than this share of the time is no loss to speak of.
@@ -61,13 +62,23 @@ def described(job: JobReport) -> str:
     if job.batch_size:
         text += f", batches of {count(job.batch_size)} a rank"
     if job.kind:
-        sure = f" ({share(job.kind_probability)} sure)" if job.kind_probability is not None else ""
-        text += f". Kind of job: {kind_words(job.kind)}{sure}"
+        text += f". Kind of job: {kind_words(job.kind)}{_sure(job.kind_probability)}"
     if job.from_s is not None:
         text += f". Watched from {period(job.from_s, job.to_s)}, {seconds(job.elapsed_s)}"
     if job.exit_status is not None:
         text += f". It ended with exit status {job.exit_status}"
     return text + "."
+
+
+def _sure(probability: float | None) -> str:
+    """Never all of it.
+
+    >>> _sure(0.9996), _sure(0.7), _sure(None)
+    (' (over 99 % sure)', ' (70 % sure)', '')
+    """
+    if probability is None:
+        return ""
+    return f" ({share(probability) if probability < 0.995 else f'over {share(0.99)}'} sure)"
 
 
 def _some(names: list[str]) -> str:
@@ -78,11 +89,10 @@ def _verdict(job: JobReport) -> Notice:
     """The one thing to know."""
     if not job.steps:
         return Notice("No steps were received", "The speed of this job is not known.", "caution")
-    open_hang = next(
-        (one.finding for one in job.episodes if one.finding.kind == "hang" and one.finding.state == "confirmed"), None
-    )
+    open_hang = next((one.finding for one in job.episodes if is_open_hang(one.finding)), None)
     if open_hang is not None:
-        return Notice("It hangs", open_hang.summary, "slow")
+        title = "It hangs" if job.exit_status is None else "It hung until it was ended"
+        return Notice(title, open_hang.summary, "slow")
     part = job.lost_s / job.elapsed_s if job.elapsed_s else 0.0
     if job.lost and part >= _LITTLE:
         first = job.lost[0]

@@ -13,7 +13,7 @@ from ..report import Course
 from ..time_grid import Matrix
 from . import svg
 from .png import data_uri
-from .quantities import clock, seconds
+from .quantities import clock, seconds, share
 from .style import FASTER, SLOWER
 from .svg import INSIDE, LEFT
 
@@ -48,8 +48,7 @@ def _axis(course: Course, y: float) -> list[str]:
     strokes = [svg.line(LEFT, y, LEFT + INSIDE, y)]
     for part in range(5):
         words = clock(course.start_s + length_s * part / 4, length_s)
-        anchor = ("start", "middle", "middle", "middle", "end")[part]
-        strokes.append(svg.text(LEFT + INSIDE * part / 4, y + 15, words, anchor=anchor, size=11))
+        strokes.append(svg.below(LEFT + INSIDE * part / 4, y + 15, words, before=(0.0, 0.5, 0.5, 0.5, 1.0)[part]))
     return strokes
 
 
@@ -167,12 +166,15 @@ def _rank_names(ranks: Sequence[int], height: float, top: float) -> list[str]:
 def _scale(y: float) -> list[str]:
     """The legend of the colours."""
     steps = np.linspace(-1, 1, 61)[None, :] * FULL_RATIO
-    words = f"work time relative to the median rank: {FULL_RATIO:.0%} faster"
-    x = LEFT + INSIDE - 260
+    words = "work time relative to the median rank:"
+    faster, slower = (f"{share(FULL_RATIO)} {word}" for word in ("faster", "slower"))
+    x = LEFT + len(words) * 11 * svg.LETTER
+    image_x = x + len(faster) * 11 * svg.LETTER
     return [
-        svg.image(x, y, 150, 10, data_uri(_pixels(steps))),
-        svg.text(x - 8 - len(words) * 11 * svg.LETTER, y + 10, words, size=11),
-        svg.text(x + 158, y + 10, f"{FULL_RATIO:.0%} slower", size=11),
+        svg.text(LEFT, y + 10, words, size=11),
+        svg.text(x, y + 10, faster, size=11),
+        svg.image(image_x, y, 150, 10, data_uri(_pixels(steps))),
+        svg.text(image_x + 158, y + 10, slower, size=11),
     ]
 
 
@@ -246,6 +248,6 @@ def lines(rows: Sequence[tuple[str, str, Sequence[float | None]]], labels: Seque
         strokes.append(svg.curve(points, colour, 2.0))
     apart = -(-len(labels) // 10)
     for at in range(0, len(labels), max(apart, 1)):
-        strokes.append(svg.text(LEFT + (at + 0.5) * each, top + height + 16, labels[at], anchor="middle", size=11))
+        strokes.append(svg.below(LEFT + (at + 0.5) * each, top + height + 16, labels[at], before=0.5))
     legend = _legend([(name, colour) for name, colour, _ in rows], top + height + 26)
     return svg.picture(top + height + 42, [*strokes, *legend], "trend")

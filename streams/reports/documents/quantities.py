@@ -12,13 +12,15 @@ UNKNOWN = "\N{EN DASH}"
 def seconds(value: float | None) -> str:
     """A length of time, to three digits.
 
-    >>> [seconds(one) for one in (0.0004, 0.0634, 1.5, 95.0, 7260.0, 200000.0)]
-    ['0.4 ms', '63.4 ms', '1.50 s', '95 s', '2 h 1 min', '2 d 7 h']
+    >>> [seconds(one) for one in (0.000005, 0.0004, 0.0634, 1.5, 95.0, 7260.0, 200000.0)]
+    ['5 µs', '0.4 ms', '63.4 ms', '1.50 s', '95 s', '2 h 1 min', '2 d 7 h']
     """
     if value is None:
         return UNKNOWN
+    if value < 1e-4:
+        return f"{value * 1e6:.3g} µs" if value else "0 s"
     if value < 1:
-        return f"{value * 1e3:.3g} ms" if value else "0 s"
+        return f"{value * 1e3:.3g} ms"
     if value < 10:
         return f"{value:.2f} s"
     if value < 120:

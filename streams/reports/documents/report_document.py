@@ -26,9 +26,9 @@ def report_document(report: Report, tariff: Tariff | None = None) -> Document:
         blocks += _overview(report.jobs)
         for job in report.jobs[:MOST_TOLD]:
             blocks += [Heading(f"Job {name(job)}"), *job_sections(job)]
+    blocks += suggestion_sections(report.suggestions)
     blocks += machine_sections(report, tariff or Tariff())
     blocks += forecast_sections(report.forecasts)
-    blocks += suggestion_sections(report.suggestions)
     blocks += [Heading("Data used, and what was not measured"), Bullets(tuple(_coverage(report)))]
     return Document(report.title, _subtitle(report), tuple(blocks))
 

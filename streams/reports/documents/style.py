@@ -100,7 +100,7 @@ table{{border-collapse:collapse;width:100%;font-size:.86rem;font-variant-numeric
 th{{color:var(--muted);font-weight:500;text-align:left;white-space:nowrap}}
 th,td{{padding:5px 14px 5px 0;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:break-word}}
 td{{max-width:46ch}}
-.n{{text-align:right;white-space:nowrap}}
+.n{{text-align:right;white-space:nowrap}}.w{{white-space:nowrap}}
 tr.out td:first-child{{color:var(--slow);font-weight:600}}
 ul{{margin:.4rem 0;padding-left:1.2rem}}li{{margin:.25rem 0;overflow-wrap:anywhere;max-width:86ch}}
 figure{{margin:.9rem 0 1.1rem}}
@@ -109,7 +109,8 @@ figcaption{{color:var(--muted);font-size:.82rem;margin-top:.35rem;max-width:96ch
 svg text{{font-family:system-ui,-apple-system,"Segoe UI","Noto Sans","DejaVu Sans",sans-serif}}
 footer{{color:var(--faint);font-size:.8rem;margin-top:2.6rem;border-top:1px solid var(--line);padding-top:.7rem}}
 @page{{size:A4;margin:15mm 14mm 16mm;
-@bottom-right{{content:counter(page) " / " counter(pages);font-size:8pt;color:#55637a}}}}
+@bottom-right{{content:counter(page) " / " counter(pages);
+font:8pt system-ui,"Noto Sans","DejaVu Sans",sans-serif;color:#55637a}}}}
 @media print{{
 html{{font-size:9.5pt}}main{{max-width:none;padding:0}}
 h2,h3{{break-after:avoid}}figure,.notice,.tile,tr,ul{{break-inside:avoid}}li{{margin:.1rem 0}}

@@ -10,7 +10,7 @@ from html import escape
 from paceline.visible import visible
 
 #: Every picture is this wide, and starts what it shows at ``LEFT``: so pictures over time stand below each other.
-WIDTH, LEFT, RIGHT = 1000, 180, 16
+WIDTH, LEFT, RIGHT = 1000, 212, 16
 INSIDE = WIDTH - LEFT - RIGHT
 #: A letter's mean width by its size, in the widest of the fonts (DejaVu Sans).
 LETTER = 0.6
@@ -61,23 +61,27 @@ def curve(points: Sequence[tuple[float, float] | None], colour: str, width: floa
     return f'<path d="{drawn}" stroke="{colour}" stroke-width="{width:g}" fill="none"/>' + "".join(lone)
 
 
-def text(
-    x: float, y: float, words: str, *, anchor: str = "start", colour: str = "var(--muted)", size: float = 12
-) -> str:
-    """Words at a point."""
-    place = f'x="{short(x)}" y="{short(y)}" text-anchor="{anchor}"'
+def text(x: float, y: float, words: str, *, colour: str = "var(--muted)", size: float = 12) -> str:
+    """Words that begin at a point.
+
+    None end there, or have their middle there: Chrome's PDF viewer cuts the first letter of such.
+    """
+    place = f'x="{short(x)}" y="{short(y)}"'
     return f'<text {place} font-size="{short(size)}" fill="{colour}">{_text(words)}</text>'
 
 
 def beside(rows: Iterable[tuple[float, str]], size: float = 12, colour: str = "var(--muted)") -> list[str]:
-    """Names left of a picture, by y, that all begin at one x.
-
-    Not ending at one: Chrome's PDF viewer cuts the first letter of text that is placed by its end.
-    """
+    """Names left of a picture, by y, that all begin at one x."""
     named = list(rows)
     wide = max((len(words) for _, words in named), default=0) * size * LETTER
     x = max(LEFT - 8 - wide, 2.0)
     return [text(x, y, words, colour=colour, size=size) for y, words in named]
+
+
+def below(x: float, y: float, words: str, before: float) -> str:
+    """Small words below ``x``, so much of them ``before`` it: 0.5 is around it."""
+    size = 11.0
+    return text(x - before * len(words) * size * LETTER, y, words, size=size)
 
 
 def image(x: float, y: float, width: float, height: float, address: str) -> str:

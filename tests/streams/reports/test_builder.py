@@ -1,5 +1,7 @@
 """What reports are made of: in any number, told twice, late, of kinds nobody knows here, or not at all."""
 
+import math
+
 import msgspec
 import pytest
 
@@ -10,6 +12,7 @@ from streams.reports.documents.as_text import as_text
 from streams.reports.documents.document import Tiles
 from streams.reports.documents.job_sections import job_sections
 from streams.reports.documents.report_document import report_document
+from streams.reports.time_grid import COLUMNS
 from tests.derived_events import described, finding, job_window, rank_window, suggestion
 
 
@@ -113,9 +116,32 @@ def test_a_finding_has_the_time_of_its_steps(report_of, make_windows):
 
 
 def test_a_step_that_nobody_finished_is_at_the_end(report_of, make_windows):
-    """As a hang's."""
-    (job,) = report_of(*make_windows(10), finding(kind="hang", first_step=20, last_step=20)).jobs
-    assert (job.episodes[0].from_s, job.episodes[0].to_s) == (9.0, 10.0)
+    """As a suspected hang's, which costs nothing."""
+    (job,) = report_of(*make_windows(10), finding(kind="hang", state="suspected", first_step=20, last_step=20)).jobs
+    assert (job.episodes[0].from_s, job.episodes[0].to_s, job.elapsed_s) == (9.0, 10.0, 10.0)
+
+
+@pytest.mark.parametrize(("ended_s", "until_s"), [(None, 70.0), (40.0, 70.0), (92.5, 92.5)])
+def test_a_job_was_watched_as_long_as_it_hung(report_of, make_windows, ended_s, until_s):
+    """A hang makes no steps; its time is the job's all the same, and no more than all of it is lost."""
+    hang = finding(
+        kind="hang", first_step=19, last_step=19, cost=Cost(lost_s=60.0, gpu_hours=0.07, throughput_lost_ratio=1.0)
+    )
+    (job,) = report_of(*make_windows(10), described(ended_s=ended_s), hang).jobs
+    assert job.elapsed_s == until_s
+    assert (job.episodes[0].from_s, job.episodes[0].to_s) == (9.0, math.ceil(until_s))
+    assert job.course.own.shape[1] == len(job.course.step_s) == math.ceil(until_s)
+
+
+def test_an_hour_in_a_hang_stays_in_the_columns_of_a_picture(report_of, make_windows):
+    """Columns get longer; what was measured before stays where it was."""
+    hang = finding(
+        kind="hang", first_step=19, last_step=19, cost=Cost(lost_s=3600.0, gpu_hours=4.0, throughput_lost_ratio=1.0)
+    )
+    (job,) = report_of(*make_windows(10), hang).jobs
+    assert len(job.course.step_s) <= COLUMNS
+    assert job.course.step_s[0] == pytest.approx(0.5)
+    assert job.episodes[0].to_s == pytest.approx(3610.0, abs=job.course.column_s)
 
 
 def test_what_a_jobs_logs_say_is_the_jobs(report_of, make_windows):

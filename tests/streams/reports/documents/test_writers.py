@@ -6,16 +6,19 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from paceline.events import Cost, NodeDescribed
+from paceline.events import Cost, HostWindow, NodeDescribed
 from streams.reports.builder import ReportBuilder
+from streams.reports.cluster_report import ClusterBuilder
 from streams.reports.documents.as_html import as_html
 from streams.reports.documents.as_markdown import as_markdown
 from streams.reports.documents.as_text import as_text
-from streams.reports.documents.document import Document, Paragraph, Table
+from streams.reports.documents.cluster_document import cluster_document
+from streams.reports.documents.comparison_document import _percent
+from streams.reports.documents.document import Document, Heading, Notice, Paragraph, Table
 from streams.reports.documents.pictures import Bar, bars
 from streams.reports.documents.report_document import report_document
 from streams.reports.documents.style import painted
-from streams.reports.report import Course, Heard, JobReport, Report
+from streams.reports.report import Course, ForecastScore, Heard, JobReport, Report
 from tests.derived_events import HOSTILE, described, finding, job_window, rank_window, suggestion
 
 SCRIPT = "</title><script>alert(1)</script><img src=x onerror=alert(1)>\"'"
@@ -53,7 +56,7 @@ def hostile(name):
             for at in range(3)
         ),
         finding(job=name, kind=name, cause=name, nodes=[name], summary=name, cost=cost, last_step=129),
-        suggestion(job=name, title=name, reason=name, apply=[name], risk=name),
+        suggestion(job=name, title=name, reason=name, apply=[name], risk=name, steps=[name]),
     ]  # fmt: skip
 
 
@@ -141,3 +144,91 @@ def test_names_of_causes_are_whole_beside_their_bars():
     """A cause cut short is no cause."""
     picture = bars([Bar("slow computation on the worker", ((1.0, "red", ""),))])
     assert "slow computation on the worker</text>" in picture
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_suggestion_has_its_steps_and_its_command(writer):
+    """What to do is why it is read."""
+    text = writer(document_of(job_window(), suggestion(steps=["Drain it first", "Then look at its cables"])))
+    places = [text.index(words) for words in ("Slow in 3 jobs", "Drain it first", "Then look at", "kubectl cordon")]
+    assert places == sorted(places)
+
+
+def test_suggestions_that_are_over_have_a_section_of_their_own():
+    """No heading without anything below it."""
+    document = document_of(job_window(), suggestion(state="withdrawn"))
+    headings = [block.text for block in document.blocks if isinstance(block, Heading)]
+    assert "What became of suggestions" in headings
+    assert "Suggestions" not in headings
+
+
+def test_a_job_that_has_ended_no_longer_hangs():
+    """Its report is read after its end, most of the time."""
+    hang = finding(kind="hang", first_step=109, last_step=109)
+    running, over = (
+        next(block.title for block in document_of(job_window(), one, hang).blocks if isinstance(block, Notice))
+        for one in (described(), described(ended_s=1100.0, exit_status=1))
+    )
+    assert (running, over) == ("It hangs", "It hung until it was ended")
+
+
+def test_one_step_is_no_range():
+    """From 29 to 29 is 29."""
+    text = as_text(document_of(job_window(), finding(first_step=109, last_step=109)))
+    assert "109, open" in text
+    assert "109-109" not in text
+
+
+def test_few_letters_stay_on_one_line():
+    """A rank's number is not parted from its rank."""
+    html = as_html(document_of(job_window(), finding()))
+    assert '<td class="w">rank 3</td>' in html
+    assert "<td>Rank 3 is slow since step 100.</td>" in html
+
+
+def test_hours_of_a_cluster_have_their_unit():
+    """A number alone is seconds, hours or percent to its reader."""
+    lost = finding(cost=Cost(lost_s=900.0, gpu_hours=0.5, throughput_lost_ratio=0.2), first_step=100, last_step=109)
+    builder = ClusterBuilder()
+    for event in (job_window(), described(), lost):
+        builder.update(event, 1000.0)
+    text = as_text(cluster_document(builder.report()))
+    assert "Most of it: slow computation on the worker, 0.5 device-hours in 1 finding." in text
+    assert "device-hours throttled" in text
+    assert "lost (h)" in text
+
+
+def test_what_to_do_comes_before_what_was_measured_of_machines():
+    """A reader who stops early has seen it."""
+    host = HostWindow(cluster="c", start_s=0.0, length_s=10.0, node="n", samples=2, mean={"cpu_ratio": 0.5}, max={})
+    headings = [
+        block.text for block in document_of(job_window(), host, suggestion()).blocks if isinstance(block, Heading)
+    ]
+    assert headings.index("Suggestions") < headings.index("Hosts")
+
+
+def test_a_forecast_is_named_and_has_its_unit():
+    """A key of a topic is no name, and a ratio is read in percent."""
+    scores = [
+        ForecastScore("default/job/llama/wait_ratio", "ratio, 0 to 1", 6, 37, 0.0587, 0.0178, 1.0),
+        ForecastScore("default/job/llama/steps_per_s", "1/s", 6, 37, 0.241, None, None),
+    ]
+    text = as_text(report_document(Report(title="t", forecasts=scores)))
+    assert re.search(r"job llama: waiting for other ranks +6 +37 +5\.9 % +1\.8 % +100 %", text)
+    assert re.search(r"job llama: steps a second +6 +37 +0\.241 per s", text)
+
+
+def test_a_terminal_has_no_empty_block():
+    """A picture that is none in characters leaves no gap."""
+    assert "\n\n\n" not in as_text(document_of(job_window(), rank_window(0), rank_window(1), finding()))
+
+
+def test_zero_has_no_sign():
+    """Runs that are equal are."""
+    assert [_percent(one) for one in (-0.0002, 0.0, 0.111, -0.05, 11.0)] == [
+        "0.0 %",
+        "0.0 %",
+        "+11.1 %",
+        "-5.0 %",
+        "12 times",
+    ]
