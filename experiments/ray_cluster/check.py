@@ -18,7 +18,7 @@ from .cluster import NODES, Ray
 TRAIN = ROOT / "tests" / "frameworks" / "scripts" / "ray_train.py"
 RANKS, SLOW = 4, 2
 #: Two cores that others use, too, import PyTorch four times.
-ENDED_S, GOODBYE_S = 500.0, 90.0
+ENDED_S, GOODBYE_S = 900.0, 90.0
 
 
 class Check:
@@ -42,6 +42,8 @@ class Check:
             while process.poll() is None and time.monotonic() < end:
                 self.heard.poll()
                 self.seen |= workers()
+            if process.poll() is None:
+                raise RunError(f"{name}: not done within {ENDED_S:g} s; it said: {self.ray.printed(name)}")
         if process.returncode != 0:
             raise RunError(f"{name}: status {process.returncode}; it said: {self.ray.printed(name)}")
         return sorted(self.heard.jobs("") - before)
