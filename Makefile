@@ -191,15 +191,21 @@ slurm-check: env  ## a real Slurm with two nodes here: srun, torchrun, mpirun, a
 	@deploy/system-packages.sh slurm
 	@$(BIN)/python -m experiments.slurm $(ARGS)
 
+.PHONY: ray-check
+ray-check: env wheel  ## a real Ray with two nodes here, each under `paceline run`: the slow rank by name, on its node (ARGS='name')
+	@PYTHON=$(PYTHON) deploy/environment.sh .venv-frameworks deploy/requirements/frameworks.lock dist/paceline-*.whl
+	@$(BIN)/python -m experiments.ray_cluster $(ARGS)
+
 # One after the other: each judges processes that need the machine for themselves.
 .PHONY: cluster-check
-cluster-check:  ## the whole stack: compose file, Helm chart, images, native twin in the clear and secured, rules, every panel, Slurm; 45 minutes
+cluster-check:  ## the whole stack: compose file, Helm chart, images, native twin in the clear and secured, rules, every panel, Slurm, Ray; 50 minutes
 	@$(MAKE) --no-print-directory compose-check
 	@$(MAKE) --no-print-directory helm-check
 	@$(MAKE) --no-print-directory twin ARGS=--browser
 	@$(MAKE) --no-print-directory twin ARGS=--secure
 	@$(MAKE) --no-print-directory panels-check
 	@$(MAKE) --no-print-directory slurm-check
+	@$(MAKE) --no-print-directory ray-check
 	@$(MAKE) --no-print-directory images-check
 
 .PHONY: kafka

@@ -20,10 +20,11 @@ from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.terminal import say
 
+from ..heard import Heard
 from ..processes import ROOT, RunError, Worker, worker
+from ..promises import Promises
 from . import check, collector, launchers, trials
 from .cluster import Slurm
-from .heard import Heard
 
 EXAMPLES = """\
 examples:
@@ -37,19 +38,6 @@ examples:
 COLLECTOR = "collector"
 IN_SLURM = {**check.CASES, **trials.CASES}
 CASES = (*IN_SLURM, *launchers.CASES, COLLECTOR)
-
-
-class Promises:
-    """What held, and what did not."""
-
-    def __init__(self) -> None:
-        self.broken: list[str] = []
-
-    def require(self, holds: object, words: str) -> None:
-        """One promise."""
-        say(("held:   " if holds else "BROKEN: ") + words)
-        if not holds:
-            self.broken.append(words)
 
 
 def environment(settings: BrokerSettings, folder: Path) -> dict[str, str]:
@@ -75,7 +63,7 @@ def run(folder: Path, only: list[str], promises: Promises) -> None:
         ensure_topics(settings)
         environ = environment(settings, folder)
         slurm_cases = [name for name in only or IN_SLURM if name in IN_SLURM]
-        heard = Heard(settings)
+        heard = Heard(settings, "paceline-slurm")
         try:
             with worker(settings, ready=True, log=folder / "streams.log") as streams:
                 if slurm_cases:
@@ -117,8 +105,7 @@ def main() -> int:
         if options.keep:
             shutil.copytree(folder, options.keep, dirs_exist_ok=True, ignore=shutil.ignore_patterns("munge", "socket"))
         shutil.rmtree(folder, ignore_errors=True)
-    say("all held" if not promises.broken else f"{len(promises.broken)} did not hold")
-    return 1 if promises.broken else 0
+    return promises.status()
 
 
 if __name__ == "__main__":

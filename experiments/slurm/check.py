@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from paceline.events import Finding, JobDescribed
 from paceline.terminal import say
 
+from ..heard import Heard
 from ..processes import ROOT, RunError, free_port
 from .cluster import NOBODY, Slurm
-from .heard import Heard
 
 #: A machine with two cores that others use, too, imports PyTorch four times.
 START_S, FOUND_S, ENDED_S = 120.0, 150.0, 90.0

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 
 from paceline.terminal import say
 
+from ..heard import Heard
 from ..processes import RunError, free_port
 from .check import RUN, TRAIN
-from .heard import Heard
 
 RUN_S, HEARD_S = 180.0, 20.0
 

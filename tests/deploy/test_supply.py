@@ -75,6 +75,45 @@ def test_what_was_not_looked_at_is_not_well(told: dict[str, object], status: int
     assert audit.judged(told)[0] == status
 
 
+class Service:
+    """pip-audit's answers: one to the release that is known to be weak, another to each lock."""
+
+    def __init__(self, known: tuple[int, list[str]], lock: tuple[int, list[str]]) -> None:
+        self.known, self.lock = known, lock
+        self.asked: list[str] = []
+
+    def __call__(self, requirements: Path, *_options: str) -> tuple[int, list[str]]:
+        text = requirements.read_text()
+        self.asked.append(requirements.name)
+        return self.known if text == f"{audit.KNOWN_WEAK}\n" else self.lock
+
+
+WELL, WEAK = (audit.WELL, ["none known to be weak"]), (audit.WEAK, ["a 1: CVE-1"])
+SILENT = (audit.UNKNOWN, ["not looked at: 1 of 1 packages (not found)"])
+
+
+@pytest.mark.parametrize(("known", "why"), [(WELL, "is called well"), (SILENT, "1 of 1 packages")])
+def test_a_service_without_advisories_is_asked_of_no_lock(
+    known: tuple[int, list[str]], why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mirror that gives out packages without their weaknesses would call every lock well."""
+    service = Service(known, WELL)
+    monkeypatch.setattr(audit, "asked", service)
+    assert audit.main() == audit.UNKNOWN
+    assert len(service.asked) == 1
+    assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lock", [WELL, WEAK, SILENT])
+def test_a_service_that_knows_is_asked_of_every_lock(
+    lock: tuple[int, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Service(WEAK, lock)
+    monkeypatch.setattr(audit, "asked", service)
+    assert audit.main() == lock[0]
+    assert set(service.asked) >= {path.name for path in locks.everything().values()}
+
+
 def verified(folder: Path, namespace: str = release.NAMESPACE) -> bool:
     """As SECURITY.md says it is done."""
     with (folder / release.SUMS).open("rb") as sums:

@@ -70,7 +70,9 @@ def train(config):
 
 if __name__ == "__main__":
     fault, slow, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-    ray.init(num_cpus=5, include_dashboard=False, logging_level="warning")
+    # On a cluster, whose address Ray's own variable has, or on one of its own here with more cores than there are.
+    own = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": 5, "include_dashboard": False}
+    ray.init(logging_level="warning", **own)
     trainer = TorchTrainer(
         train,
         train_loop_config={"fault": fault, "slow": slow},

@@ -13,12 +13,11 @@ from paceline.topics import FINDING, JOB
 class Heard:
     """Topics ``job`` and ``finding`` from their beginning."""
 
-    def __init__(self, settings: BrokerSettings) -> None:
-        self._follower = Follower(settings, {JOB: BEGINNING, FINDING: BEGINNING}, "paceline-slurm")
+    def __init__(self, settings: BrokerSettings, listener: str) -> None:
+        self._follower = Follower(settings, {JOB: BEGINNING, FINDING: BEGINNING}, listener)
         #: By the message's key, as compaction keeps it.
         self._described: dict[str, JobDescribed] = {}
         self._findings: list[Finding] = []
-        self.keys: set[str] = set()
 
     def poll(self) -> None:
         """Take what has come."""
