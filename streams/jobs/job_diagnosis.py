@@ -171,6 +171,7 @@ class Phases:
                 ticks = self.ticks.run(run)
                 if ended := [tick for tick in ticks if tick is not None]:
                     self.stragglers.take(ended)
+                    self.pace.take(ended)
                 yield from zip(run, self.structure.sums_of(run), ticks, strict=True)
 
     def _judge(self, tick: Tick) -> Iterator[tuple[Episode[Any, Any], Said]]:

@@ -16,7 +16,7 @@ as well as a step is not told.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,12 +106,16 @@ class Pace:
         self.usual: float = 0.0
         self.before: Array = np.zeros(len(OPS))
         self.quiet = 0
+        #: Ticks that are to be judged next, and what is remembered of them while nobody else is accused.
+        self._taken: list[Tick] = []
+        self._rows: list[Array | None] = []
+        self._without: set[int] = set()
         # It is first told when it has lasted for a while: the doublings are counted from there, not from the proof.
         self.tracker = Tracker(PaceEpisode, Policy(doubles_from=frozenset({"suspected"})))
 
     def update(self, tick: Tick, accused: set[int], *, staged: bool) -> PaceEpisode | None:
         """Take in one tick; the episode where it has something new to tell."""
-        row = _row(tick, accused, staged)
+        row = self._next_row(tick, accused, staged)
         if row is None:
             return None
         self.history = np.concatenate([self.history, row[None]])[-_KEPT:]
@@ -127,6 +131,18 @@ class Pace:
             told = (self._look(look, math.sqrt(ticks / look)) for look in looks if 2 * look <= len(self.history))
             return next((episode for episode in told if episode), None)
         return None
+
+    def take(self, ticks: Sequence[Tick]) -> None:
+        """Take in ticks of equally many ranks, which are to be judged next, one by one: they share what it costs."""
+        self._taken, self._rows = list(ticks), []
+
+    def _next_row(self, tick: Tick, accused: set[int], staged: bool) -> Array | None:
+        if not self._taken:
+            self.take([tick])
+        if not self._rows or accused != self._without:
+            self._rows, self._without = _rows(self._taken, accused, staged), set(accused)
+        del self._taken[0]
+        return self._rows.pop(0)
 
     def _look(self, ticks: int, error: float) -> PaceEpisode | None:
         """Compare the newest ``ticks`` with those before; their median errs by ``error`` times that of the shortest."""
@@ -248,25 +264,28 @@ def _blame(grown_op: str, accused: Collection[int]) -> str:
     return "No single rank is to blame."
 
 
-def _row(tick: Tick, accused: set[int], staged: bool) -> Array | None:
-    """What is remembered of a tick; None where no rank can be counted."""
-    seconds = tick.seconds
-    heard = ~np.isnan(seconds[-1])
-    heard[[rank for rank in accused if rank < heard.size]] = False
-    if not heard.any():
-        return None
-    mine = seconds[:, heard]
-    own = mine[_OWN].sum(axis=0) - mine[_STARVED]
-    typical, shortest = float(nanmedian(own)), float(mine[_WAIT].min())
+def _rows(ticks: Sequence[Tick], accused: set[int], staged: bool) -> list[Array | None]:
+    """What is remembered of ticks of equally many ranks; None where no rank can be counted."""
+    seconds = np.array([tick.seconds for tick in ticks])
+    heard = ~np.isnan(seconds[:, -1])
+    heard[:, [rank for rank in accused if rank < heard.shape[1]]] = False
+    counted = np.count_nonzero(heard[0])
+    # The order in which numpy sums differs where there is a single column: so that of one tick stays what it is.
+    if len(ticks) > 1 and (counted == 1 or np.count_nonzero(heard != heard[0])):
+        return [row for tick in ticks for row in _rows([tick], accused, staged)]
+    if not counted:
+        return [None for _ in ticks]
+    mine = seconds[:, :, heard[0]]
+    own = mine[:, _OWN].sum(axis=1) - mine[:, _STARVED]
+    middle = nanmedian(np.concatenate([mine, own[:, None]], axis=1), axis=2)
+    typical, shortest = middle[:, -1], mine[:, _WAIT].min(axis=1)
     if staged:
-        skipped = sum(mine[OP_INDEX[name]] for name in _NO_TRAINING)
-        pace = float(np.median(mine[-1] - skipped))
+        pace = np.median(mine[:, -1] - sum(mine[:, OP_INDEX[name]] for name in _NO_TRAINING), axis=1)
     else:
-        pace = float(own.max()) + shortest
-    middle = nanmedian(mine, axis=1)
-    return np.array(
-        [pace, typical, typical + shortest, tick.first_step, tick.last_step, tick.lasted_s, *middle.tolist()]
-    )
+        pace = own.max(axis=1) + shortest
+    facts = [(tick.first_step, tick.last_step, tick.lasted_s) for tick in ticks]
+    columns = [pace, typical, typical + shortest, *np.array(facts, dtype=np.float64).T, *middle.T[:-1]]
+    return list(np.array(columns).T)
 
 
 def _change(old: Array, new: Array) -> float:

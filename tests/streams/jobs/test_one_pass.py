@@ -10,6 +10,7 @@ from streams.jobs import lateness
 from streams.jobs.cohorts import Cohorts
 from streams.jobs.lateness import TickHistory, late_ranks
 from streams.jobs.microbatches import Pairs
+from streams.jobs.pace import Pace, PaceConfig
 from streams.jobs.steps import Step
 from streams.jobs.straggler_config import StragglerConfig
 from streams.jobs.structure import Structure, StructureConfig
@@ -95,6 +96,21 @@ def test_looks_at_ticks_taken_together_are_those_at_one_tick_at_a_time(seed, ran
                     np.testing.assert_array_equal(mine, other)
     for name, value in one.snapshot().items():
         np.testing.assert_array_equal(value, taken.snapshot()[name])
+
+
+@given(**JOBS, staged=st.booleans(), accused=st.lists(st.sets(st.integers(0, 7)), min_size=1, max_size=3))
+@settings(max_examples=15)
+def test_the_pace_of_ticks_taken_together_is_that_of_one_at_a_time(seed, ranks, missing, sizes, staged, accused):
+    """Also where who is accused changes between two of them, and where one rank alone is left to be counted."""
+    ticks = [tick for tick in map(Ticks(0.0, Cohorts()).update, steps_of(seed, 60, ranks, missing)) if tick]
+    one, taken = Pace(PaceConfig()), Pace(PaceConfig())
+    for part in parted(ticks, sizes):
+        taken.take(part)
+        for tick in part:
+            without = accused[tick.first_step // 5 % len(accused)]
+            one.update(tick, without, staged=staged)
+            taken.update(tick, without, staged=staged)
+    np.testing.assert_array_equal(one.history, taken.history)
 
 
 def test_a_rank_that_is_late_is_near_and_nobody_else_is_judged(monkeypatch):
