@@ -104,7 +104,8 @@ def nanmedian(values: Array, axis: int | None = None) -> Array:
     ordered = values.flatten() if axis is None else values.copy()
     axis = axis or 0
     ordered.sort(axis=axis)  # NaN comes last
-    count, before = ordered.shape[axis], (slice(None),) * axis
+    count = ordered.shape[axis]
+    before: tuple[Any, ...] = (slice(None),) * axis
     if not count:
         return np.full((*ordered.shape[:axis], *ordered.shape[axis + 1 :]), np.nan, dtype=ordered.dtype)
     if not np.count_nonzero(np.isnan(ordered[(*before, -1)])):

@@ -212,7 +212,7 @@ class TickHistory:
         over = self._counted(config)
         counts = over[:, self._pushed :] - over[:, self._pushed - ticks : over.shape[1] - ticks]
         near: list[set[int]] = [set() for _ in range(counts.shape[1])]
-        for at, rank in zip(*(one.tolist() for one in (2 * counts >= ticks).any(axis=0).nonzero()), strict=True):
+        for at, rank in np.argwhere((2 * counts >= ticks).any(axis=0)).tolist():
             near[at].add(rank)
         return near
 

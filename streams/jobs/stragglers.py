@@ -170,7 +170,7 @@ class Stragglers:
     def update(self, tick: Tick, has_loader: bool, *, wary: bool = False) -> Iterator[Slow]:
         """Take in a tick; what is new to tell, of the largest units first."""
         self.ranks.push(tick)
-        heard = np.count_nonzero(~np.isnan(tick.own))
+        heard = int(np.count_nonzero(~np.isnan(tick.own)))
         nodes = self._nodes
         larger: list[_Level] = []
         for level in self.levels:
