@@ -68,11 +68,8 @@ def _at_work(
 def few(case: Case) -> Verdict | None:
     """Stacks that do not decide: where their ranks are."""
     stacks = {rank: stack for rank in sorted(case.ranks) if (stack := case.stack_of(rank)) is not None}
-    if not any(
-        waits_in_collective(one.frames) or waits_for_device(one.frames) or in_loader(one.frames)
-        for one in stacks.values()
-    ):
-        return None
+    if not any(map(_waits, stacks.values())):
+        return _of_processes(case)
     places = [
         f"{standing(case, rank).doing or f'rank {rank}'} ({case.line_of(rank) or 'no line of your own code'})"
         for rank in list(stacks)[:4]
@@ -84,4 +81,25 @@ def few(case: Case) -> Verdict | None:
         sure="unsure",
         next="stacks of all ranks (py-spy dump), twice, 10 s apart",
         grounds=grounds(*list(stacks.values())[:4]),
+    )
+
+
+def _waits(stack: Stack) -> bool:
+    return bool(waits_in_collective(stack.frames) or waits_for_device(stack.frames) or in_loader(stack.frames))
+
+
+def _of_processes(case: Case) -> Verdict | None:
+    """Where processes are whose ranks no file says; None where no thread of them waits."""
+    own = [stack for stack in case.stacks if stack.rank is None and not stack.worker]
+    if not any(map(_waits, own)):
+        return None
+    where = {stack.pid: case.line(innermost(stack.frames)) or "no line of your own code" for stack in own if stack.main}
+    places = [f"{'a process' if pid is None else f'pid {pid}'} ({place})" for pid, place in list(where.items())[:4]]
+    more = f"; and {len(where) - 4} more" if len(where) > 4 else ""
+    return Verdict(
+        kind="insufficient_data",
+        cause=f"no file says whose these stacks are: {'; '.join(places)}{more}",
+        sure="unsure",
+        next="the stack of each rank in a file that is named by it (rank3.txt), or the job's log beside them",
+        grounds=grounds(*own[:4]),
     )

@@ -165,6 +165,8 @@ ROWS: tuple[Row, ...] = (
     _row("port_taken", "victim", "failed to bind to", r"failed to bind to \S{1,200}:(?P<text>\d{1,5}) \(errno: 98"),
     _row("store", "victim", "DistStoreError", r"DistStoreError: (?P<text>.{0,120})"),
     _row("store", "victim", "recvValue failed", r"recvValue failed on"),
+    _row("store", "victim", "sendBytes failed", r"sendBytes failed on"),
+    _row("store", "victim", "TCPStore server has shut down", r"TCPStore server has shut down too early"),
     _row("store", "victim", "Failed to recv, got 0 bytes", r"Failed to recv, got 0 bytes"),
     _row("store", "victim", "DistNetworkError", r"DistNetworkError"),
     _row(

@@ -17,16 +17,18 @@ _FAULT_THREAD = re.compile(
 )
 _WORKER = re.compile(r"worker[._-]?(\d{1,10})")
 _MOST_LINES = 200_000
-
-
+_HEAD = re.compile(
+    rb"\s*(?:Process \d{1,10}: .{0,4000}\r?\nPython v"
+    rb"|(?:Process \d{1,10}: .{0,4000}\r?\n)?Thread (?:0x)?[0-9a-fA-F]{1,18} \((?:idle|active)[\w+]{0,20}\))"
+)
 _DUMPED = re.compile(
     rb"(?:^|\n)(?:Current thread|Thread) 0x[0-9a-fA-F]{1,18} (?:\[[^\]]{0,60}\] )?\(most recent call first\):"
 )
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file's first bytes are those of a dump of py-spy's."""
-    return re.match(rb"\s*Process \d{1,10}: .{0,4000}\r?\nPython v", head) is not None
+    """Whether a file's first bytes are those of a dump of py-spy's, or of a part of one: what people paste."""
+    return _HEAD.match(head) is not None
 
 
 def holds(data: bytes) -> bool:

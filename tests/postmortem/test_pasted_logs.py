@@ -204,3 +204,48 @@ def test_a_broken_connection_is_reported_with_both_its_ends(tmp_path, line, word
     found = verdict(tmp_path, line + "\n")
     assert found.kind == "network"
     assert re.search(rf"connection (of|to) {re.escape(words)}", found.cause)
+
+
+LOADS = """Thread 0x7FA6E7C01740 (idle): "MainThread"
+    wait (threading.py:302)
+    get (queue.py:170)
+    __next__ (data/iterators.py:648)
+    train (train.py:274)
+"""
+WAITS = """Thread 0x7F6E53AEB740 (active+gil): "MainThread"
+    all_reduce (torch/distributed/distributed_c10d.py:1322)
+    sync (train.py:480)
+    train (train.py:278)
+"""
+
+
+@pytest.mark.parametrize("head", ["", "Process 77: python -u train.py\n"])
+def test_a_part_of_a_stack_dump_is_read(tmp_path, head):
+    """People leave out its first lines, or the one with the version."""
+    for rank in range(4):
+        (tmp_path / f"rank{rank}.txt").write_text(head + (WAITS if rank else LOADS))
+    found = decide(read([str(tmp_path)], 1 << 30).statements)
+    assert (found.kind, found.ranks, found.line) == ("hang", (0,), "data/iterators.py:648 __next__")
+    assert found.others_line == "train.py:480 sync"
+
+
+def test_of_stacks_whose_ranks_no_file_says_the_places_are_listed(tmp_path):
+    text = "".join(f"Process {pid}: python train.py\n{part}" for pid, part in ((70, WAITS), (71, LOADS)))
+    found = verdict(tmp_path, text)
+    assert (found.kind, found.ranks) == ("insufficient_data", ())
+    assert "pid 70 (train.py:480 sync); pid 71 (data/iterators.py:648 __next__)" in found.cause
+    assert verdict(tmp_path, LOADS.replace("get (queue.py:170)", "work (data/own.py:1)")) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[W1229 22:06:38.48 ProcessGroupNCCL.cpp:1662] [PG ID 0 PG GUID 0 Rank {}] Failed to check the "should dump" '
+        "flag on TCPStore, (maybe TCPStore server has shut down too early), with error: Broken pipe",
+        "[W1229 22:06:38.55 TCPStore.cpp:106] [c10d] sendBytes failed on SocketImpl(fd=67, addr=[a]:1): Broken pipe",
+    ],
+)
+def test_ranks_that_lost_the_store_only_lost_a_peer(tmp_path, line):
+    text = "".join(f"[rank{rank}]:{line.format(rank)}\n" for rank in (1, 2, 3))
+    found = verdict(tmp_path, text)
+    assert (found.kind, found.ranks, found.victims) == ("insufficient_data", (), (1, 2, 3))
