@@ -168,6 +168,8 @@ ROWS: tuple[Row, ...] = (
     _row("store", "victim", "sendBytes failed", r"sendBytes failed on"),
     _row("store", "victim", "TCPStore server has shut down", r"TCPStore server has shut down too early"),
     _row("store", "victim", "Failed to recv, got 0 bytes", r"Failed to recv, got 0 bytes"),
+    _row("rendezvous", "victim", "a keep-alive heartbeat", r"failed to send a keep-alive heartbeat to the rendezvous"),
+    _row("horovod", "victim", "Horovod has been shut down", r"Horovod has been shut down"),
     _row("store", "victim", "DistNetworkError", r"DistNetworkError"),
     _row(
         "memory_device",
@@ -242,7 +244,11 @@ _FAILED = re.compile(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,5}) \(
 #: The number of the agent's process, in its own lines since PyTorch 2.4.
 _NUMBERED = re.compile(r"[EWI]\d{4} [\d:.]{8,20} (\d{1,10}) torch/distributed/elastic/")
 #: DeepSpeed's, beside the command of its node's last local rank, whichever has failed.
-_RETURNED = re.compile(r"\[launch\.py:\d{1,5}:sigkill_handler\] .{0,60000}\] exits with return code = (-?\d{1,4})")
+_RETURNED = re.compile(
+    r"\[launch\.py:\d{1,5}:sigkill_handler\] .{0,60000}\] exits with return code = (?P<code>-?\d{1,4})"
+)
+#: Lightning's own launcher.
+_CHILD = re.compile(r"Child process with PID (?P<pid>\d{1,10}) terminated with code (?P<code>-?\d{1,4})\.")
 _AGAIN = re.compile(r"; {1,4}will restart worker group")
 _SRUN = re.compile(
     r"srun: error: ([A-Za-z0-9.-]{1,255}): tasks? ([\d,-]{1,400}): "
@@ -378,8 +384,9 @@ def _of_launcher(text: str, node: str, source: Source) -> Iterator[Statement]:
             first=True,
             agent=agent[1] if (agent := _NUMBERED.match(text)) else "",
         )
-    elif found := _RETURNED.search(text):
-        yield Exit(node=node, source=source, code=int(found[1]), first=True)
+    elif found := _RETURNED.search(text) or _CHILD.search(text):
+        pid = _optional(found.groupdict(), "pid")
+        yield Exit(node=node, source=source, code=int(found["code"]), pid=pid, first=True)
     elif _AGAIN.search(text):
         yield Restarted(node=node, source=source)
     elif found := _SRUN.search(text):

@@ -48,6 +48,7 @@ WORDS = tuple(
                 "Unable to shutdown process",
                 "failed (exitcode",
                 "exits with return code",
+                "Child process with PID",
                 "srun: error",
                 "terminated with",
             ),

@@ -30,6 +30,13 @@ _WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("tee", re.compile(r"\[(default|trainer|worker)(\d{1,5})\]: ?")),
     ("mpi", re.compile(r"\[\d{1,9},(\d{1,7})\]<std(?:out|err|diag)>: ?")),
     ("mpi", re.compile(r"(?:\[[^\]]{8,40}\])?\[\d{1,9},(\d{1,7})\]\[?[^\]<]{0,80}\]?<std(?:out|err)>: ?")),
+    ("mpi", re.compile(r"\[(\d{1,7})\]<std(?:out|err)>: ?")),  # horovodrun over gloo
+    (
+        "determined",
+        re.compile(
+            r"<[a-z]{0,10}> {1,12}\[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\] [0-9a-f]{1,16} (?:\[rank=(\d{1,7})\] )?\|\| "
+        ),
+    ),
     ("task", re.compile(r" {0,6}(\d{1,7}): ")),
     (
         "syslog",
@@ -125,7 +132,7 @@ def unwrapped(text: str) -> Line:
             if found is None:
                 break
             _note(kind, found, said)
-            if kind in ("cri", "clock", "other"):
+            if kind in ("cri", "clock", "determined", "other"):
                 text = text[found.end() :]
                 continue
         voice.append(found.group().strip())
@@ -149,6 +156,8 @@ def _note(kind: str, found: re.Match[str], said: dict[str, str]) -> None:
         said["local_rank"] = found[2]
     elif kind in ("mpi", "task"):
         said.setdefault("task", found[1])  # What follows the launcher's may be a number of the program's own.
+    elif kind == "determined" and found[1]:
+        said["rank"] = found[1]
     elif kind == "ray":
         said["pid"] = found[1]
         said["node"] = found[2] or said.get("node", "")

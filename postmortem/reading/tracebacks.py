@@ -56,6 +56,7 @@ _VICTIMS = frozenset(
         "DistStoreError",
         "RendezvousConnectionError",
         "RendezvousClosedError",
+        "HorovodInternalError",
     ]
 )
 

@@ -249,3 +249,49 @@ def test_ranks_that_lost_the_store_only_lost_a_peer(tmp_path, line):
     text = "".join(f"[rank{rank}]:{line.format(rank)}\n" for rank in (1, 2, 3))
     found = verdict(tmp_path, text)
     assert (found.kind, found.ranks, found.victims) == ("insufficient_data", (), (1, 2, 3))
+
+
+def horovod(head):
+    """Rank 2 raises, and rank 0 is told so by Horovod; ``head`` is what their launcher puts before a line."""
+
+    def raised(rank, error):
+        place = f'  File "/app/train.py", line {20 + rank}, in step'
+        return "".join(f"{head(rank)}{line}\n" for line in ("Traceback (most recent call last):", place, error))
+
+    shut = "horovod.common.exceptions.HorovodInternalError: Horovod has been shut down. This was caused by an exception"
+    return raised(2, "ValueError: bad label") + raised(0, f"{shut} on one of the ranks.")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        lambda rank: f"[1,{rank}]<stderr>:",
+        lambda rank: f"[{rank}]<stderr>:",
+        lambda rank: f"<>        [2021-12-07 10:43:0{rank}] 087c0ee7 || [1,{rank}]<stderr>:",
+        lambda rank: f"<info>    [2021-12-07 10:43:0{rank}] 087c0ee7 [rank={rank}] || ",
+    ],
+    ids=["mpirun", "horovodrun", "determined", "determined ranks"],
+)
+def test_who_is_shut_down_by_horovod_only_lost_a_peer(tmp_path, head):
+    found = verdict(tmp_path, horovod(head))
+    assert (found.kind, found.ranks, found.victims) == ("died", (2,), (0,))
+    assert found.line == "/app/train.py:22 step"
+
+
+@pytest.mark.parametrize(("code", "kind"), [(-9, "died"), (1, "insufficient_data")])
+def test_lightning_says_how_a_process_ended_and_not_whose_it_was(tmp_path, code, kind):
+    text = (
+        f"Child process with PID 652 terminated with code {code}. Forcefully terminating all other processes to avoid"
+    )
+    found = verdict(tmp_path, text + " zombies\n")
+    assert (found.kind, found.ranks) == (kind, ())
+
+
+def test_an_agent_that_lost_its_rendezvous_has_only_lost_it(tmp_path):
+    text = (
+        "WARNING:torch.distributed.elastic.rendezvous.dynamic_rendezvous:The node 'b_3427_0' has failed to send a "
+        "keep-alive heartbeat to the rendezvous 'test' due to an error of type RendezvousConnectionError.\n"
+        "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 3494 closing signal SIGTERM\n"
+    )
+    found = verdict(tmp_path, text)
+    assert (found.kind, found.ranks) == ("insufficient_data", ())
