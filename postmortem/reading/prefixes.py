@@ -14,8 +14,8 @@ _CONTROL = re.compile(r"(?:\x1b|#033|\^\[)\[[0-?]{0,32}[ -/]{0,4}[@-~]|\x1b\][^\
 #: A terminal pads what it has shown with blanks, and some copy its lines as one: before what begins a line, unlike the
 #: blanks within a table.
 _PADDING = re.compile(
-    r" {12,}(?=WARNING:|ERROR:|INFO:|Traceback \(most|File \"|\[?rank\d|\[?[EWIF]\d{4} |\[[EWIF] \w|terminate called"
-    r"|[A-Za-z_][\w.]{0,80}(?:Error|Exception|Interrupt|Exit): )"
+    r"(?<! ) {12,}+(?=WARNING:|ERROR:|INFO:|Traceback \(most|File \"|\[?rank\d|\[?[EWIF]\d{4} |\[[EWIF] \w"
+    r"|terminate called|[A-Za-z_][\w.]{0,80}(?:Error|Exception|Interrupt|Exit): )"
 )
 _REPEATED = re.compile(r"\s\[repeated \d{1,9}x across (?:cluster|all nodes)\].{0,200}$")
 _TEXTS = ("log", "message", "MESSAGE", "msg", "line", "text", "textPayload")
