@@ -10,7 +10,7 @@ from .naming import first_to_go, named_by
 from .verdict import Sure, Verdict, several
 
 _SIGNALS = {
-    -9: "killed (SIGKILL): for memory, or by an operator",
+    -9: "was killed (SIGKILL): for memory, or by an operator",
     -11: "crashed (SIGSEGV)",
     -7: "crashed (SIGBUS): often a full /dev/shm or a file that became shorter",
     -4: "crashed (SIGILL)",
@@ -43,7 +43,7 @@ def _signalled(case: Case) -> Verdict | None:
     sure: Sure = "likely" if len(ranks) == 1 else "unsure"
     return Verdict(
         kind="died",
-        cause=f"{several(ranks)} {'was' if one.code == -9 else ''} {_SIGNALS[one.code]}".replace("  ", " "),
+        cause=f"{several(ranks)} {_SIGNALS[one.code]}",
         ranks=tuple(sorted(ranks)),
         victims=_victims(case, ranks),
         nodes=(node,) if node and len(ranks) == 1 else (),
@@ -63,11 +63,10 @@ def of_unknown_rank(case: Case) -> Verdict | None:
     (one,) = processes.values()
     who = "a process of the job" if one.local_rank is None else f"local rank {one.local_rank}"
     who += (f" (pid {one.pid})" if one.pid is not None else "") + (f" on {one.node}" if one.node else "")
-    how = f"{'was' if one.code == -9 else ''} {_SIGNALS[one.code]}".strip()
     what = one.pid if one.pid is not None else "-iE 'killed process|segfault'"
     return Verdict(
         kind="died",
-        cause=f"{who} {how}; no file says which rank that is",
+        cause=f"{who} {_SIGNALS[one.code]}; no file says which rank that is",
         victims=_victims(case, set()),
         nodes=(one.node,) if one.node else (),
         sure="unsure",
