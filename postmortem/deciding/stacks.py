@@ -13,6 +13,10 @@ from .case import Case, grounds
 from .standing import Standing, standing
 from .verdict import Verdict, several
 
+#: So many stacks are listed one by one.
+_LISTED = 4
+_NO_LINE = "no line of your own code"
+
 
 def verdict(case: Case) -> Verdict | None:
     """By stacks of main threads."""
@@ -71,17 +75,21 @@ def few(case: Case) -> Verdict | None:
     if not any(map(_waits, stacks.values())):
         return _of_processes(case)
     places = [
-        f"{standing(case, rank).doing or f'rank {rank}'} ({case.line_of(rank) or 'no line of your own code'})"
-        for rank in list(stacks)[:4]
+        f"{standing(case, rank).doing or f'rank {rank}'} ({case.line_of(rank) or _NO_LINE})"
+        for rank in list(stacks)[:_LISTED]
     ]
-    more = f"; and {len(stacks) - 4} more" if len(stacks) > 4 else ""
     return Verdict(
         kind="insufficient_data",
-        cause=f"stacks of {several(set(stacks))} do not say who is waited for: {'; '.join(places)}{more}",
+        cause=f"stacks of {several(set(stacks))} do not say who is waited for: {_listed(places, len(stacks))}",
         sure="unsure",
         next="stacks of all ranks (py-spy dump), twice, 10 s apart",
-        grounds=grounds(*list(stacks.values())[:4]),
+        grounds=grounds(*list(stacks.values())[:_LISTED]),
     )
+
+
+def _listed(places: list[str], count: int) -> str:
+    """The first places of so many."""
+    return "; ".join([*places, *([f"and {count - _LISTED} more"] if count > _LISTED else [])])
 
 
 def _waits(stack: Stack) -> bool:
@@ -93,13 +101,17 @@ def _of_processes(case: Case) -> Verdict | None:
     own = [stack for stack in case.stacks if stack.rank is None and not stack.worker]
     if not any(map(_waits, own)):
         return None
-    where = {stack.pid: case.line(innermost(stack.frames)) or "no line of your own code" for stack in own if stack.main}
-    places = [f"{'a process' if pid is None else f'pid {pid}'} ({place})" for pid, place in list(where.items())[:4]]
-    more = f"; and {len(where) - 4} more" if len(where) > 4 else ""
+    mains = [stack for stack in own if stack.main]
+    # Of a process that was dumped again the newest counts; those without a number are each a process.
+    newest = {at if stack.pid is None else f"pid {stack.pid}": stack for at, stack in enumerate(mains)}
+    places = [
+        f"{'a process' if isinstance(who, int) else who} ({case.line(innermost(stack.frames)) or _NO_LINE})"
+        for who, stack in list(newest.items())[:_LISTED]
+    ]
     return Verdict(
         kind="insufficient_data",
-        cause=f"no file says whose these stacks are: {'; '.join(places)}{more}",
+        cause=f"no file says whose these stacks are: {_listed(places, len(newest))}",
         sure="unsure",
         next="the stack of each rank in a file that is named by it (rank3.txt), or the job's log beside them",
-        grounds=grounds(*own[:4]),
+        grounds=grounds(*own[:_LISTED]),
     )

@@ -234,6 +234,10 @@ def test_of_stacks_whose_ranks_no_file_says_the_places_are_listed(tmp_path):
     found = verdict(tmp_path, text)
     assert (found.kind, found.ranks) == ("insufficient_data", ())
     assert "pid 70 (train.py:480 sync); pid 71 (data/iterators.py:648 __next__)" in found.cause
+    again = verdict(tmp_path, text + f"Process 70: python train.py\n{LOADS}")
+    assert "pid 70 (data/iterators.py:648 __next__); pid 71 (data/iterators.py:648 __next__)" in again.cause
+    unnumbered = verdict(tmp_path, WAITS + LOADS)
+    assert "a process (train.py:480 sync); a process (data/iterators.py:648 __next__)" in unnumbered.cause
     assert verdict(tmp_path, LOADS.replace("get (queue.py:170)", "work (data/own.py:1)")) is None
 
 
