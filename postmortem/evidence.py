@@ -207,6 +207,18 @@ class Present(Said, frozen=True, kw_only=True):
     local_rank: int | None = None
 
 
+class Stalled(Said, frozen=True, kw_only=True):
+    """A row of Horovod's report of a stall: ranks that are missing in these operations, or, where its version lists
+    them instead, that are ready. ``more``: it leaves some operations out. Without operations it is a report's head."""
+
+    operations: tuple[str, ...] = ()
+    missing: tuple[int, ...] = ()
+    ready: tuple[int, ...] = ()
+    more: bool = False
+    #: So many lines follow it in its file.
+    after: int = 0
+
+
 class RasReport(Said, frozen=True, kw_only=True):
     """A report of NCCL's RAS: ``report`` is its first line, which all of its statements carry. 0 is unknown."""
 
@@ -274,6 +286,7 @@ Statement = (
     | Present
     | PodKilled
     | Restarted
+    | Stalled
     | RasReport
     | RasGroup
     | RasRanks

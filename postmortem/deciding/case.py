@@ -28,6 +28,7 @@ from ..evidence import (
     Progress,
     Source,
     Stack,
+    Stalled,
     Statement,
     Stopped,
     Timeout,
@@ -35,6 +36,9 @@ from ..evidence import (
 from ..places import full, in_loader, innermost, is_library
 
 _Said = TypeVar("_Said", bound=Statement)
+
+#: A job that went on after the report of a stall writes more lines than this; one that was ended there fewer.
+_AFTER_A_STALL = 500
 
 
 class Case:
@@ -58,11 +62,19 @@ class Case:
         self.placed = self._of(Placed)
         self.present = self._of(Present)
         self.pods_killed = self._of(PodKilled)
+        self.stalls = self._standing(self._of(Stalled))
         self.failures = [self._owned(said) for said in self.failures]
         self.all = [said for said in self.all if not isinstance(said, Failure)] + self.failures
 
     def _of(self, kind: type[_Said]) -> list[_Said]:
         return [said for said in self.all if isinstance(said, kind)]
+
+    def _standing(self, said: list[Stalled]) -> list[Stalled]:
+        """The last report of a stall in each file, unless the job went on from it."""
+        heads = {one.source.file: one.source.line for one in said if not one.operations}
+        last = [one for one in said if one.source.line >= heads.get(one.source.file, 0)]
+        ended = bool(self.failures or self.exits or self.outside or self.stopped)
+        return last if min((one.after for one in last), default=0) <= (_AFTER_A_STALL if ended else 3) else []
 
     def _owned(self, said: Failure) -> Failure:
         """A failure with the rank of its process, or of the folder that its file lies in, where that is known."""
@@ -86,6 +98,7 @@ class Case:
     def ranks(self) -> set[int]:
         """Every rank that some file names."""
         named = {said.rank for said in self.all if said.rank is not None}
+        named.update(rank for one in self.stalls for rank in (*one.missing, *one.ready))
         for dump in self.dumps:
             for members in dump.members.values():
                 named.update(members)

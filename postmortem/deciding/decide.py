@@ -23,6 +23,7 @@ from . import (
     reports,
     silence,
     stacks,
+    stalls,
     starting,
     waits,
 )
@@ -40,6 +41,7 @@ _RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     reports.verdict,
     moving.verdict,
     deaths.verdict,
+    stalls.verdict,
     ras.settled,
     silence.verdict,
     exceptions.stuck,

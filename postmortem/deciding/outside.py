@@ -33,7 +33,7 @@ def _failed_before(case: Case, said: Outside) -> bool:
     def above(one: Statement) -> bool:
         return one.source.file == said.source.file and one.source.line < said.source.line
 
-    return any(above(one) for one in case.timeouts) or any(
+    return any(above(one) for one in (*case.timeouts, *case.stalls)) or any(
         above(one) for one in case.failures if one.role == "own" or one.name == "timeout_gloo"
     )
 

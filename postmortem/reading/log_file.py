@@ -11,8 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-from ..evidence import Exit, Failure, Outside, Placed, Present, Restarted, Source, Statement, Timeout
-from . import job_lines, kernel_lines, mpi_boxes, ras_text, ray_lines, started
+from ..evidence import Exit, Failure, Outside, Placed, Present, Restarted, Source, Stalled, Statement, Timeout
+from . import job_lines, kernel_lines, mpi_boxes, ras_text, ray_lines, stall_reports, started
 from .agent_tables import AgentTable
 from .crash import Crash
 from .file_names import local_rank_in_path, node_in_name, process_in_name, rank_in_name
@@ -34,6 +34,7 @@ WORDS = tuple(
             *mpi_boxes.WORDS,
             *ras_text.WORDS,
             *ray_lines.WORDS,
+            *stall_reports.WORDS,
             *started.WORDS,
             *(
                 "Traceback (most",
@@ -78,6 +79,7 @@ _BLOCKS: tuple[tuple[Callable[[], "Block"], tuple[str, ...]], ...] = (
     (ray_lines.LostActor, ("died unexpectedly before finishing",)),
     (Crash, ("Fatal Python error: ",)),
     (ras_text.RasText, ras_text.WORDS),
+    (stall_reports.StallReport, stall_reports.WORDS),
 )
 
 
@@ -281,7 +283,7 @@ class LogFile:
         seen = self._ranks_seen(self._in_group.settle(self._said) or len(failed) > 1)
         present = Source("log", self._name)
         return [
-            *self._said,
+            *(self._placed_in_file(said) for said in self._said),
             *(Present(rank=rank, node=seen[rank], source=present) for rank in sorted(seen)),
             *(Present(local_rank=local, source=present) for local in sorted(self._locals)),
             *(
@@ -290,6 +292,11 @@ class LogFile:
                 if len(ranks) == 1
             ),
         ]
+
+    def _placed_in_file(self, said: Statement) -> Statement:
+        if isinstance(said, Stalled):
+            return msgspec.structs.replace(said, after=self._number - said.source.line)
+        return said
 
 
 def _of(rank: int | None, said: Statement) -> Statement:

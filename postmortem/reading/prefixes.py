@@ -37,7 +37,13 @@ _WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"<[a-z]{0,10}> {1,12}\[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\] [0-9a-f]{1,16} (?:\[rank=(\d{1,7})\] )?\|\| "
         ),
     ),
-    ("task", re.compile(r" {0,6}(\d{1,7}): ")),
+    # Horovod's reports of stalls begin with a rank, too, but it is not the speaker's.
+    (
+        "task",
+        re.compile(
+            r" {0,6}(\d{1,7}): (?!\[[^\]]{0,300}(?i:allreduce|allgather|broadcast|alltoall|reducescatter)[^ \]]*[,\]])"
+        ),
+    ),
     (
         "syslog",
         re.compile(
