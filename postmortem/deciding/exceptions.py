@@ -142,7 +142,11 @@ def _died(case: Case, own: dict[int, Failure], ranks: set[int], sure: Sure) -> V
     one = own[min(ranks)]
     place = _place(case, one)
     others = {said.rank for said in (*case.failures, *case.timeouts, *case.exits) if said.rank is not None} - ranks
-    kind: Kind = "device_fault" if one.name == "cuda" and "ECC" in one.text else "died"
+    kind: Kind = (
+        "device_fault"
+        if one.name == "cuda" and any(word in one.text for word in ("ECC", "NVLink", "hardware"))
+        else "died"
+    )
     cause = f"{several(ranks)}: {_what(one)}{f' at {place}' if place else ''}"
     if sure == "unsure":
         cause = (

@@ -23,19 +23,25 @@ _CALL = re.compile(r"OpType=\w{1,60}(?:, TensorShape=\[[\d, ]{0,400}\])?(?:, Ten
 
 def verdict(case: Case) -> Verdict | None:
     """By the reports."""
-    return _fingerprints(case) or _late(case) or _sizes(case)
+    return _fingerprints(case) or _late(case) or _all_joined(case) or _sizes(case)
 
 
 def _late(case: Case) -> Verdict | None:
     said = [one for one in case.failures if one.name in ("barrier_names", "desync") and one.ranks]
     if not said:
         return None
-    late = set(said[0].ranks)
+    late = set.intersection(*(set(one.ranks) for one in said))
+    barrier = said[0].name == "barrier_names"
+    group = None if barrier else _other_group(case)
+    if not late or group is not None:
+        return _of_group(late, group, said) if group is not None else None
     others = case.ranks - late
     if len(late) > 2 and len(late) * 2 > len(case.ranks):
         return None
     found = standing(case, min(late))
-    what = "monitoredBarrier" if said[0].name == "barrier_names" else "the collective that timed out"
+    what = "monitoredBarrier" if barrier else "the collective that timed out"
+    if said[0].text.isdigit():
+        what += f": collective {said[0].text} is the last that {'it' if len(late) == 1 else 'they'} finished"
     return Verdict(
         kind="hang",
         cause=f"{found.doing + '; ' if found.doing else ''}{several(late)} did not come to {what}",
@@ -47,6 +53,47 @@ def _late(case: Case) -> Verdict | None:
         sure="likely",
         next=None if found.line else f"the stack of rank {min(late)}: py-spy dump --nonblocking --pid PID",
         grounds=(*grounds(*said[:3]), *found.grounds),
+    )
+
+
+def _other_group(case: Case) -> str | None:
+    """The group that timed out, unless it is the default one: the desync report counts the ranks of its group."""
+    groups = {one.group for one in (*case.timeouts, *case.progress) if one.group}
+    return None if not groups or groups & {"0", "default_pg"} else min(groups)
+
+
+def _of_group(members: set[int], group: str, said: list[Failure]) -> Verdict:
+    whose = f"{several(members)} of group {group}" if members else f"some ranks of group {group}"
+    return Verdict(
+        kind="hang",
+        cause=f"{whose} did not come to the collective that timed out; the report counts ranks within that group",
+        group=group,
+        sure="unsure",
+        next="flight recorder dumps (TORCH_FR_BUFFER_SIZE=2000) say which ranks of the job these are",
+        grounds=grounds(*said[:3]),
+    )
+
+
+def _all_joined(case: Case) -> Verdict | None:
+    """All ranks of the desync report are in the same collective."""
+    said = [one for one in case.failures if one.name == "desync_joined" and one.ranks]
+    joined = set.intersection(*(set(one.ranks) for one in said)) if said else set()
+    if len(joined) < 2 or any(set(one.ranks) != joined for one in said) or not case.ranks <= joined:
+        return None
+    group = _other_group(case)
+    number = f" {said[0].text}" if said[0].text.isdigit() else ""
+    return Verdict(
+        kind="hang",
+        cause=(
+            f"all {len(joined)} ranks{f' of group {group}' if group else ''} have joined collective{number} and none "
+            "has ended it: the network, the library or a device; no rank is late"
+        ),
+        victims=() if group else tuple(sorted(joined)),
+        group=group,
+        seq=int(said[0].text) if number else None,
+        sure="unsure",
+        next="the kernels' logs (dmesg), NCCL_DEBUG=INFO, and two reports of `ncclras -v`, 30 s apart",
+        grounds=grounds(*said[:4]),
     )
 
 

@@ -1,6 +1,6 @@
-"""A job that never began: a port that is taken, or ranks that never came to where they meet.
+"""A job that never began: a port that is taken, ranks that never came to where they meet, or cannot reach each other.
 
-Rule of this file: pure. Neither says which rank is at fault: the port's is whoever listens there, and who has not come
+Rule of this file: pure. None says which rank is at fault: the port's is whoever listens there, and who has not come
 has no log.
 """
 
@@ -8,7 +8,7 @@ import re
 
 from ..evidence import Failure
 from .case import Case, grounds
-from .verdict import Verdict
+from .verdict import Verdict, several
 
 _JOINED = re.compile(r"Timed out after (\d{1,9}) seconds waiting for clients\. (\d{1,7})/(\d{1,7}) clients joined")
 
@@ -22,6 +22,35 @@ def verdict(case: Case) -> Verdict | None:
         if found and int(found[2]) < int(found[3]):
             return _away(said, int(found[1]), int(found[2]), int(found[3]))
     return None
+
+
+def unreachable(case: Case) -> Verdict | None:
+    """By the addresses that NCCL could not connect to, where nothing else says more."""
+    said = [one for one in case.failures if one.name == "unreachable"]
+    if not said:
+        return None
+    one = said[0]
+    address = one.peer.rpartition("<")[0]
+    ranks = {other.rank for other in case.failures if other.rank is not None}
+    who = one.node or (several(ranks) if ranks else "a rank")
+    return Verdict(
+        kind="network",
+        cause=f"{who} could not connect to {address} ({one.text.strip()}){_kind_of(address)}",
+        victims=tuple(sorted(ranks)),
+        nodes=(),
+        sure="unsure",
+        next="NCCL_SOCKET_IFNAME: the interface whose address all nodes reach; try from there: ping, nc -vz; if it is "
+        "the right one, the logs of the rank that listened there, which may have ended before",
+        grounds=grounds(*said[:4]),
+    )
+
+
+def _kind_of(address: str) -> str:
+    if re.match(r"172\.(1[7-9]|2\d|3[01])\.", address):
+        return ": addresses like this are often those of Docker's bridge, which no other node reaches"
+    if re.match(r"(?i)\[?(fe80:|169\.254\.)", address):
+        return ": an address of one link alone, which no other network reaches"
+    return ""
 
 
 def _taken(said: Failure) -> Verdict:

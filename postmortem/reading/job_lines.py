@@ -23,6 +23,9 @@ _COMPLETION = (
     rf"Got completion from peer {_PEER} with (?:error |status=)(?:IBV_WC_\w{{1,40}}\()?(?P<number>\d{{1,4}})\)?"
     r"(?:.{0,400}? hca (?P<device>\w{1,40}))?"
 )
+_UNREACHABLE = (
+    r"\b[Cc]onnect to (?P<peer>[\w.:%\[\]-]{1,255}<\d{1,5}>) failed : (?P<text>[A-Z][a-z]{1,20}(?: [a-z]{1,20}){0,6})"
+)
 _GROUP = re.compile(
     r"\[PG (?:ID \d{1,9} PG GUID )?(?P<guid>[\w.:-]{1,120}?)(?: ?\((?P<desc>[^()]{1,200})\))? Rank (?P<rank>\d{1,7})\]"
 )
@@ -63,14 +66,26 @@ ROWS: tuple[Row, ...] = (
     _row("stuck", "own", "Heartbeat monitor timed out", r"Heartbeat monitor timed out", "2.2"),
     _row("stuck", "own", "Could not acquire GIL", r"Could not acquire GIL within \d{1,6} ms on exit", "2.2"),
     _row("desync", "waiter", "lagging ranks", r"ranks? \[(?P<ranks>[\d, ]{1,40000})\] (?:are|is) the lagging rank"),
-    _row("desync", "waiter", "joined but didn't finish", r"\[[\d, ]{1,40000}\] joined but didn't finish collective"),
+    _row(
+        "desync",
+        "waiter",
+        "but didn't join collective",
+        r"\[(?P<ranks>[\d, ]{1,40000})\] finished collective #(?P<number>\d{1,18}), but didn't join collective",
+    ),
+    _row(
+        "desync_joined",
+        "waiter",
+        "joined but didn't finish",
+        r"\[(?P<ranks>[\d, ]{1,40000})\] joined but didn't finish collective(?: #(?P<number>\d{1,18}))?",
+    ),
     _row(
         "cuda",
         "own",
         "CUDA error: ",
         r"(?:CUDA|HIP) error: "
         r"(?P<text>device-side assert triggered|an illegal (?:memory access|instruction) was encountered|"
-        r"unspecified launch failure|uncorrectable ECC error encountered|misaligned address|the launch timed out)",
+        r"unspecified launch failure|uncorrectable (?:ECC|NVLink) error|hardware stack error|misaligned address|"
+        r"the launch timed out)",
     ),
     _row(
         "peer_gone",
@@ -110,6 +125,14 @@ ROWS: tuple[Row, ...] = (
         "victim",
         "async fatal event",
         _SPEAKER + r"(?:(?P<device>mlx5_\d{1,3}):\d{1,4} )?.{0,100}async fatal event",
+    ),
+    _row("unreachable", "victim", " failed : ", _SPEAKER + _UNREACHABLE),
+    _row("unreachable", "victim", " failed : ", _UNREACHABLE),
+    _row(
+        "peer_gone",
+        "victim",
+        "failed : Connection reset by peer",
+        rf"Call to (?:recv|send) (?:from|to) {_PEER} failed : Connection reset by peer",
     ),
     _row(
         "mismatch_size",
@@ -263,6 +286,10 @@ _SHELL = re.compile(
     r"(?:^|\s)\S{1,400}: line \d{1,7}: {1,4}(?P<pid>\d{1,10}) (?P<how>Killed|Segmentation fault|Aborted|Bus error)\b"
 )
 _AGENT = re.compile(r"Received (?:Signals\.)?(SIG\w{2,6}|\d{1,2}) death signal|got signal: (\d{1,2})")
+#: Open MPI's handler, in the process that crashed.
+_CRASHED = re.compile(
+    r"\[(?P<node>[A-Za-z0-9.-]{1,255}):(?P<pid>\d{1,10})\] Signal: [A-Z][a-z A-Z]{2,60} \((?P<code>4|6|7|8|11)\)"
+)
 _OOM_EVENT = re.compile(r"Detected (\d{1,6}) oom[-_ ]kill event(?:s|\(s\))? in (?:StepId=|step )?(\S{1,60})")
 _SIGNALS = {"SIGKILL": -9, "SIGTERM": -15, "SIGSEGV": -11, "SIGABRT": -6, "SIGBUS": -7, "SIGILL": -4, "SIGINT": -2}
 _SRUN_SIGNALS = {
@@ -395,8 +422,16 @@ def _of_launcher(text: str, node: str, source: Source) -> Iterator[Statement]:
             yield Exit(rank=task, node=found[1], source=source, code=_as_signal(code))
         if found[3] == "Out Of Memory":
             yield Failure(node=found[1], source=source, role="own", name="oom_event", text=text[:300])
-    elif found := _SHELL.search(text):
+    else:
+        yield from _of_process(text, node, source)
+
+
+def _of_process(text: str, node: str, source: Source) -> Iterator[Statement]:
+    """What a shell, a crash handler or a parent says of a process."""
+    if found := _SHELL.search(text):
         yield Exit(node=node, source=source, code=_SRUN_SIGNALS[found["how"]], pid=int(found["pid"]))
+    elif found := _CRASHED.match(text):
+        yield Exit(node=found["node"], source=source, code=-int(found["code"]), pid=int(found["pid"]))
     elif found := _SPAWN.search(text):
         yield Exit(rank=int(found[1]), node=node, source=source, code=_SIGNALS.get(found[2] or "", int(found[3] or 1)))
     else:

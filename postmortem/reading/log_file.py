@@ -57,6 +57,7 @@ WORDS = tuple(
                 "CANCELLED AT",
                 "death signal",
                 "got signal",
+                "] Signal: ",
                 "oom_kill event",
                 "oom-kill event",
                 " Killed ",

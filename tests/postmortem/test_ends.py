@@ -255,3 +255,20 @@ def test_lines_of_one_kind_are_not_put_together_for_their_equal_width(tmp_path, 
     said = f"Process rank: 1, device: cuda:1\n{waited}terminate called\n"
     found = verdict(tmp_path, said)
     assert (found.kind, found.ranks, found.victims) == ("hang", (1,), (0, 2, 3, 4))
+
+
+def test_a_crash_that_open_mpis_handler_prints_is_told_with_node_and_process(tmp_path):
+    lines = (
+        "[gpu07:82362] *** Process received signal ***\n[gpu07:82362] Signal: Segmentation fault (11)\n"
+        "[gpu07:82362] Signal code: Address not mapped (1)\n[gpu07:82362] Failing at address: 0x1d3fca368\n"
+        "[gpu07:82362] *** End of error message ***\n"
+    )
+    found = verdict(tmp_path, lines)
+    assert (found.kind, found.ranks, found.nodes) == ("died", (), ("gpu07",))
+    assert "(pid 82362) on gpu07 crashed (SIGSEGV)" in found.cause
+
+
+@pytest.mark.parametrize("text", ["uncorrectable NVLink error detected during the execution", "hardware stack error"])
+def test_errors_that_a_device_itself_reports_are_device_faults(tmp_path, text):
+    found = verdict(tmp_path, raised(3, f"RuntimeError: CUDA error: {text}", 30, PREFIX))
+    assert (found.kind, found.ranks) == ("device_fault", (3,))

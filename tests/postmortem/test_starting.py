@@ -86,3 +86,38 @@ def test_an_interpreter_that_was_aborted_is_no_cause(tmp_path):
     """A lost peer aborts it, too."""
     found = verdict(tmp_path, rank3=CRASH.replace("Segmentation fault", "Aborted"), rank0=LOST)
     assert found.ranks == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "who", "why"),
+    [
+        (
+            "gpu3:715:790 [1] socket.h:382 NCCL WARN Connect to 172.18.0.1<49273> failed : Connection refused\n",
+            "gpu3",
+            "Docker's bridge",
+        ),
+        (
+            "[rank5]: Last error:\n[rank5]: socketStartConnect: Connect to fe80::966d:ae03:a2:8cf0%ib1<17943> failed : "
+            "Software caused connection abort\n",
+            "rank 5",
+            "an address of one link alone",
+        ),
+        ("NCCL WARN Connect to 10.0.0.7<49273> failed : No route to host\n", "a rank", "(No route to host)"),
+    ],
+)
+def test_an_address_that_nccl_could_not_reach_is_told_with_the_setting_that_chooses_it(tmp_path, line, who, why):
+    found = verdict(tmp_path, job=line)
+    assert (found.kind, found.ranks, found.sure) == ("network", (), "unsure")
+    assert found.cause.startswith(f"{who} could not connect to ")
+    assert why in found.cause
+    assert "NCCL_SOCKET_IFNAME" in found.next
+
+
+def test_a_rank_that_raised_is_the_cause_and_not_that_others_could_not_connect_to_it(tmp_path):
+    line = "gpu3:715:790 [1] NCCL WARN socketStartConnect: Connect to 10.0.0.7<49273> failed : Connection refused\n"
+    assert verdict(tmp_path, job=RAISED + line).ranks == (1,)
+
+
+def test_tries_that_nccl_goes_on_from_are_no_failure(tmp_path):
+    line = "gpu3:715:790 [1] NCCL INFO Call to connect returned Connection refused, retrying\n"
+    assert verdict(tmp_path, job=line) is None
