@@ -5,10 +5,11 @@ CollectiveCalls) or summed on their node (StepTimings); what follows from both a
 long it stood waiting, is worked out here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.columns import rows
 from paceline.events import RANK_LIMIT, CollectiveCalls, CollectiveSums, CollectiveTimings, StepTimings
@@ -171,18 +172,34 @@ def _progress(
         floats([part.span_last_s for part in parts]) + began_s,
         floats([part.span_waited_s for part in parts]),
     )
+    most = _most_ranks(coverage)
+    reached, there = _reached(parts, groups, most)
+    return (
+        only_sound(spans, spans_sound(spans, most), coverage),
+        only_sound(reached, there, coverage),
+    )
+
+
+def _reached(parts: Sequence[CollectiveSums], groups: Groups, most: int) -> tuple[Reached, NDArray[np.bool_]]:
+    """How far ranks have got by ``parts``, and which of these rows can be in a job of ``most`` ranks."""
     group = whole([part.reached_group for part in parts])
     reached = Reached(
         whole([part.reached_rank for part in parts]),
         groups.of([part.groups for part in parts], group, [rows(part.reached_group) for part in parts]),
         whole([part.reached_seq for part in parts]),
     )
-    most = _most_ranks(coverage)
-    there = (reached.rank >= 0) & (reached.rank < most) & (reached.seq >= 0) & (reached.group >= 0)
-    return (
-        only_sound(spans, spans_sound(spans, most), coverage),
-        only_sound(reached, there, coverage),
-    )
+    return reached, (reached.rank >= 0) & (reached.rank < most) & (reached.seq >= 0) & (reached.group >= 0)
+
+
+def reached_in(told: CollectiveSums, coverage: CoverageTracker) -> Iterator[tuple[int, str, int]]:
+    """How far ranks have got by one message: rank, group and number. What cannot be is left out, and counted with the
+    batch that the message comes into."""
+    groups = Groups()
+    groups.learn(told.groups, whole([told.group_sizes]).tolist())
+    reached, there = _reached([told], groups, _most_ranks(coverage))
+    names = list(groups.numbers)
+    for rank, group, seq in zip(*(column[there].tolist() for column in reached), strict=True):
+        yield rank, names[group], seq
 
 
 def _sums(parts: Sequence[CollectiveSums], groups: Groups, operations: Words) -> Sums:

@@ -12,7 +12,7 @@ import numpy as np
 from paceline.accused_units import NODE
 from paceline.events import RANK_LIMIT, CollectiveCalls, CollectiveTimings, Finding, StepTimings
 
-from ..collective_batch import CollectiveBatch, CollectiveMessage, collective_batch
+from ..collective_batch import CollectiveBatch, CollectiveMessage, collective_batch, reached_in
 from ..coverage import CoverageTracker
 from ..episodes.crowd import Crowds
 from ..episodes.finding import JobKey, Said, finding
@@ -89,6 +89,9 @@ class Collectives:
             left = isinstance(message, StepTimings) and message.ended
             looks = message.looks if isinstance(message, StepTimings) else []
             # Without a time a message does not say who waits; of those with rows it shows that they have gone on.
+            if isinstance(message, StepTimings) and message.collectives and self.hang.keeps_ranks():
+                # Else a rank that has gone on, and is looked at no longer, would be missing until its peers speak.
+                self.hang.reach_each(reached_in(message.collectives, self.coverage))
             spoken = who.ranks if left or message.now_s is not None else self._gone_on(message)
             self.hang.look(spoken, looks, standing=message.now_s is not None and not left)
             expected = self.coverage.expected

@@ -10,7 +10,7 @@ one.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -23,7 +23,7 @@ from ..collective_batch import CollectiveBatch
 from ..episodes.finding import Blocked, Said, Subject, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
-from .waits import Place, Wait, Waits
+from .waits import Place, Wait, Waits, Where
 
 #: Ranks told by number in a finding; of more, only the first.
 MOST_TOLD = 64
@@ -164,8 +164,9 @@ class Hang:
         self.looks: dict[int, Seen] = {}
         self.longest_s = 0.0
         self.last_step = -1
-        #: How long the longest had waited when one of the missing last moved.
+        #: How long the longest had waited when one of the missing last moved, and for which collective.
         self.moved_s = 0.0
+        self.moved_in: Where | None = None
         self.reported: Reported | None = None
         # It only goes on waiting: growth is no news.
         self.tracker = Tracker(HangEpisode, Policy(growth_at=frozenset()))
@@ -176,6 +177,11 @@ class Hang:
             self.waits.reach(rank, batch.groups[group], seq)
         self.longest_s = max(self.longest_s, batch.longest_wait_s)
         self.last_step = max(self.last_step, batch.last_step)
+
+    def reach_each(self, reached: Iterable[tuple[int, str, int]]) -> None:
+        """Take down ranks, groups and numbers of a message whose other rows still wait for those of its peers."""
+        for rank, group, seq in reached:
+            self.waits.reach(rank, group, seq)
 
     def look(self, ranks: Sequence[int], looks: Sequence[RankLook], *, standing: bool) -> None:
         """Where ranks of a node are; what was seen of ``ranks`` before goes once it is not said who is ``standing``."""
@@ -244,12 +250,14 @@ class Hang:
         """Whether one of the missing moves, and has not done so for too long. The others may wait for it: that they
         stand still meanwhile says nothing of them."""
         moves = stop is not None and stop.moves() and longest < MOVES_S
+        where = (stop.group, stop.seq) if stop is not None else None
         if moves:
-            self.moved_s = longest
+            self.moved_s, self.moved_in = longest, where
             for place in stop.places if stop is not None else ():
                 place.moved = place.moved or None
-        elif not self.moved_s <= longest < MOVES_S:
-            self.moved_s = 0.0
+        # Of those who wait in one collective the longest may be the first to go on: that is no other wait.
+        elif longest >= MOVES_S or (longest < self.moved_s and where != self.moved_in):
+            self.moved_s, self.moved_in = 0.0, None
         return moves
 
     def _threshold(self, stop: Stop | None) -> float:
@@ -339,6 +347,7 @@ class Hang:
             "longest_s": self.longest_s,
             "last_step": self.last_step,
             "moved_s": self.moved_s,
+            "moved_in": self.moved_in,
             "reported": msgspec.to_builtins(self.reported),
             "tracker": self.tracker.snapshot(),
         }
@@ -361,6 +370,7 @@ class Hang:
             self.waits.give_up(wait)
         self.longest_s, self.last_step = float(data["longest_s"]), int(data["last_step"])
         self.moved_s = float(data.get("moved_s", 0.0))
+        self.moved_in = msgspec.convert(data.get("moved_in"), Where | None)
         self.reported = msgspec.convert(data.get("reported"), Reported | None)
         self.tracker.load(data["tracker"])
 

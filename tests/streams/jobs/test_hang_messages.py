@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from paceline import columns
-from paceline.events import CollectiveTimings, OpenCollective, RankLook, Speakers, StepTimings
+from paceline.events import CollectiveSums, CollectiveTimings, OpenCollective, RankLook, Speakers, StepTimings
 from streams.jobs.collective_verdicts import Collectives
 from streams.jobs.config import JobConfig
 from streams.jobs.hang import MOST_NEWS, Hang, HangConfig
@@ -102,6 +103,60 @@ def test_a_look_lasts_until_its_rank_goes_on(job):
     job.update(steps(2, 3, of=[3]))
     job.update(calls(0, 3, open_=[stands(0)], now_s=162.0))
     assert job.hang.tracker.get("job").measured.stop.places == []
+
+
+def sums(reached):
+    """Collectives of a node, of which only how far its ranks have got is told."""
+    none, whole, seconds = columns.whole([]), columns.whole, columns.durations
+    return CollectiveSums(
+        groups=["world"], group_sizes=whole([RANKS]), operations=[], step=none, group=none, operation=none, count=none,
+        members=none, bytes=none, wait_s=seconds([]), duration_s=seconds([]), reached_rank=whole(list(reached)),
+        reached_group=whole([0] * len(reached)), reached_seq=whole(list(reached.values())), span_rank=none,
+        span_first_s=columns.offsets([]), span_last_s=columns.offsets([]), span_waited_s=seconds([]),
+    )  # fmt: skip
+
+
+def node(sequence, of=(), waiting=(), now_s=None, looks=(), reached=None):
+    """A message of the node of all ranks."""
+    told = steps(of[0] if of else 0, sequence, of=of[1:], now_s=now_s)
+    ranks = list(range(RANKS))
+    speakers = Speakers(ranks=columns.whole(ranks), world_sizes=columns.whole([RANKS] * RANKS), devices=["cpu"] * RANKS)
+    open_ = [OpenCollective(rank=rank, group="world", group_size=RANKS, seq=1, operation="all_reduce", start_s=start_s)
+             for rank, start_s in waiting]  # fmt: skip
+    return msgspec.structs.replace(
+        told, producer="node", speakers=speakers, open=open_, looks=list(looks),
+        collectives=sums(reached) if reached else None,
+    )  # fmt: skip
+
+
+def test_the_rank_that_worked_is_not_missing_once_it_goes_on_before_some_of_those_who_waited_are_heard_of():
+    """A long checkpoint ends: one message has the rank that made it and two that waited for it, the next the third."""
+    verdicts = Collectives(JobConfig(), ShortRun())
+    assert verdicts.update(node(0, reached=dict.fromkeys(range(RANKS), 0))) == []
+    waiting = [(1, 100.001), (2, 100.003), (3, 100.0)]
+    for turn in range(1, 8):
+        now_s = 100.0 + 5 * turn
+        look = RankLook(rank=0, time_s=now_s, doing="moving", moved=True, line="train.py:45 save", pid=7)
+        assert states(verdicts.update(node(turn, waiting=waiting, now_s=now_s, looks=[look]))) == []
+    assert states(verdicts.update(node(8, of=(1, 29), reached={0: 2, 1: 2, 3: 1}))) == []
+    assert states(verdicts.update(node(9, of=(2, 29), reached={2: 2}))) == []
+
+
+def test_of_those_who_wait_for_a_rank_that_worked_the_longest_may_be_the_first_to_go_on():
+    """Its wait is over: that of the next is a little shorter, and no other one."""
+    hang = Hang(HangConfig())
+    for rank in range(RANKS):
+        hang.waits.reach(rank, "world", 0)
+
+    def update(ranks, now_s, **looked):
+        seen = RankLook(rank=0, time_s=now_s, doing="moving", line="train.py:45 save", pid=7, **looked)
+        hang.look([0, *ranks], [seen] if looked else [], standing=bool(looked))
+        return hang.update([0, *ranks], [msgspec.structs.replace(stands(rank), start_s=100.0 + rank / 1000)
+                                         for rank in ranks], now_s)  # fmt: skip
+
+    assert [update([1, 2, 3], 100.0 + 5 * turn, moved=True) for turn in range(1, 8)] == [None] * 7
+    hang.waits.stand(1, [])
+    assert update([2, 3], 135.0, moved=None) is None
 
 
 def test_a_rank_costs_as_much_among_thousands_as_among_few():
