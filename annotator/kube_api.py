@@ -26,8 +26,9 @@ ROLE = "the annotator's ClusterRole"
 #: For an answer; for a connection; bytes of an answer, and of one line of a watch.
 ANSWER_S, CONNECT_S = 20.0, 5.0
 MOST_BYTES, MOST_LINE_BYTES = 64 * 1024 * 1024, 4 * 1024 * 1024
-#: What the client raises for a kubeconfig that it cannot use.
-_DAMAGED = (config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, LookupError, AttributeError)
+#: What the client raises for a kubeconfig that it cannot use: with words for a person, and for another form with none.
+_EXPLAINED = (config.ConfigException, yaml.YAMLError, OSError)
+_OF_ANOTHER_FORM = (ValueError, TypeError, LookupError, AttributeError)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -74,14 +75,18 @@ def configuration(
             _of_the_pod(environ, token_s).load_and_set(made)
         else:
             config.load_kube_config(kubeconfig, context, made, persist_config=False)
-    except _DAMAGED as error:
-        raise SettingError(
-            f"--kubeconfig: {_line(error)}; allowed: a kubeconfig, or a pod's service account"
-        ) from error
+    except (*_EXPLAINED, *_OF_ANOTHER_FORM) as error:
+        says = _why_unusable(kubeconfig, error)
+        raise SettingError(f"--kubeconfig: {says}; allowed: a kubeconfig, or a pod's service account") from error
     _trusted(made)
     made.retries = False
     made.keep_alive = True
     return made
+
+
+def _why_unusable(kubeconfig: str | None, error: Exception) -> str:
+    why = _line(error) if isinstance(error, _EXPLAINED) else "it has not the form of a kubeconfig"
+    return why if kubeconfig is None or kubeconfig in why else f"{kubeconfig}: {why}"
 
 
 def _trusted(configured: client.Configuration) -> None:

@@ -9,7 +9,7 @@ import os
 import platform
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import metadata
 from typing import Literal
 
@@ -168,11 +168,10 @@ def topics(settings: BrokerSettings) -> list[Check]:
     unseen = sorted(acls.lacking(settings, [Rule("", "topic", topic.name, ("Describe",)) for topic in TOPICS]))
     if not unseen:
         return compare(rows)
-    shown = {topic.name: topic.partitions for topic in TOPICS if topic.name in unseen}
     enough = [name for name, held in SERVICES.items() if not {topic.name for topic in held.uses} & {*unseen}]
     says = f"this login may not see {', '.join(unseen)}: enough for {', '.join(enough) or 'no service'}"
     fix = "`paceline doctor --service NAME` names what a service lacks"
-    return [*compare({**rows, **shown}), Check("rights", "ok" if enough else "warn", says, None if enough else fix)]
+    return [*compare(rows, unseen), Check("rights", "ok" if enough else "warn", says, None if enough else fix)]
 
 
 def authorizer(settings: BrokerSettings) -> list[Check]:
@@ -194,11 +193,12 @@ def rights(settings: BrokerSettings, service: str) -> Check:
     return Check("rights", "fail", f"this login lacks, as {service}: {said}", fix)
 
 
-def compare(partitions: Mapping[str, int]) -> list[Check]:
-    """The table against what is there (name to partition count)."""
+def compare(partitions: Mapping[str, int], unseen: Collection[str] = ()) -> list[Check]:
+    """The table against what is there (name to partition count), but for those that the login may not see."""
     checks = []
-    missing = [topic.short for topic in TOPICS if topic.name not in partitions]
-    for topic in TOPICS:
+    seen = [topic for topic in TOPICS if topic.name not in unseen]
+    missing = [topic.short for topic in seen if topic.name not in partitions]
+    for topic in seen:
         count = partitions.get(topic.name, topic.partitions)
         if count != topic.partitions:
             says = (
@@ -207,9 +207,12 @@ def compare(partitions: Mapping[str, int]) -> list[Check]:
             fix = f"delete it when its data may go (kafka-topics.sh --delete --topic {topic.name}); it is created again"
             checks.append(Check("topics", "fail", says, fix))
     if missing:
-        fix = "`paceline up`, `paceline streams` or the first publisher creates them"
+        fix = "`paceline topics create`; where no rights are asked, `paceline streams` or the first publisher does"
         checks.append(Check("topics", "warn", f"missing: {', '.join(missing)}", fix))
-    return checks or [Check("topics", "ok", f"all {len(TOPICS)} exist, with the right partitions")]
+    if not seen:
+        return []
+    whose = f"all {len(TOPICS)}" if len(seen) == len(TOPICS) else f"the {len(seen)} that this login may see"
+    return checks or [Check("topics", "ok", f"{whose} exist, with the right partitions")]
 
 
 def clock(settings: BrokerSettings) -> Check:

@@ -43,12 +43,11 @@ def main(argv: list[str]) -> int:
         if args.action == "list":
             print("\n".join(listing(existing_topics(settings))))
             return 0
-        created = ensure_topics(settings)
+        # A line each as it comes: on a busy broker all of them take a minute.
+        created = ensure_topics(settings, on_created=lambda name: print(f"created {name}", flush=True))
     except BusError as error:
         say(str(error), "paceline topics")
         return 1
-    for name in created:
-        print(f"created {name}")
     print(f"paceline topics: {len(created)} created, {len(TOPICS) - len(created)} existed", file=sys.stderr)
     return 0
 

@@ -4,20 +4,22 @@ Rule of this file: what exists is left as it is; nothing is deleted here.
 """
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from kafka import KafkaAdminClient, errors
 
 from paceline.kafka import compat
 from paceline.kafka.clients import MAX_MESSAGE_BYTES, admin
-from paceline.kafka.errors import explained
+from paceline.kafka.errors import BusError, explained
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import TOPICS, Topic
 
 #: Of a compacted topic, the segment that is being written is never compacted, and is read whole at every start of a
 #: worker: Apache Kafka's 1 GiB a partition would be gigabytes of states that are long out of date.
 COMPACTED_SEGMENT_BYTES = 64 * 1024 * 1024
+#: What to do where a topic is missing and this login may not make it: no service's rights include that.
+_BY_ANOTHER = "run `paceline topics create` with a login that may create topics"
 
 
 def topic_configs(topic: Topic) -> dict[str, str]:
@@ -35,8 +37,12 @@ def topic_configs(topic: Topic) -> dict[str, str]:
     return configs
 
 
-def ensure_topics(settings: BrokerSettings, topics: Iterable[Topic] = TOPICS) -> list[str]:
-    """Create those of ``topics`` that are missing and return their names.
+def ensure_topics(
+    settings: BrokerSettings,
+    topics: Iterable[Topic] = TOPICS,
+    on_created: Callable[[str], None] = lambda name: None,
+) -> list[str]:
+    """Create those of ``topics`` that are missing and return their names, each told to ``on_created`` when it is there.
 
     Topics that exist are left as they are (``paceline doctor`` compares them); another process that creates them at
     the same time is no error. Replication is the broker's default.
@@ -46,7 +52,12 @@ def ensure_topics(settings: BrokerSettings, topics: Iterable[Topic] = TOPICS) ->
     """
     with explained(settings), contextlib.closing(admin(settings)) as client:
         existing = set(client.list_topics())
-        return [topic.name for topic in topics if topic.name not in existing and _create(client, topic)]
+        created = []
+        for topic in topics:
+            if topic.name not in existing and _create(client, topic, settings.address):
+                on_created(topic.name)
+                created.append(topic.name)
+        return created
 
 
 def existing_topics(settings: BrokerSettings) -> set[str]:
@@ -88,7 +99,7 @@ def _described(row: dict[str, Any]) -> TopicDescription:
     return TopicDescription(compat.known_id(row.get("topic_id")), len(row["partitions"]))
 
 
-def _create(client: KafkaAdminClient, topic: Topic) -> bool:
+def _create(client: KafkaAdminClient, topic: Topic, address: str) -> bool:
     row = {"num_partitions": topic.partitions, "replication_factor": -1, "configs": topic_configs(topic)}
     try:
         client.create_topics({topic.name: row}, wait_for_metadata=True)
@@ -96,5 +107,5 @@ def _create(client: KafkaAdminClient, topic: Topic) -> bool:
         return False
     except errors.AuthorizationError as error:
         # The client's own words are its whole request.
-        raise type(error)(f"to create topic {topic.name}") from error
+        raise BusError(address, f"not allowed: to create topic {topic.name}", _BY_ANOTHER, permanent=True) from error
     return True

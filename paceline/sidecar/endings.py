@@ -12,7 +12,16 @@ from typing import NamedTuple
 
 from paceline.events import LONGEST_MESSAGE, OpenCollective, RankEnd
 from paceline.sidecar.columns import LONGEST_WORD
-from paceline.sidecar.process_end import Exit, Handle, oom_events, oom_kills, process_exit, process_start
+from paceline.sidecar.process_end import (
+    KILLED_BY_RAY,
+    Exit,
+    Handle,
+    ends_by_status,
+    oom_events,
+    oom_kills,
+    process_exit,
+    process_start,
+)
 from paceline.training.failure_messages import Failed
 
 #: A connection that broke this long before its process ends was not the end.
@@ -26,12 +35,13 @@ Who = tuple[Job, int]
 
 
 class Kernel(NamedTuple):
-    """What reads processes: when one started, how it ended, and kills for memory around it."""
+    """What reads processes: when one started, how it ended, kills for memory around it, and whether Ray ends it."""
 
     start: Callable[[int], int | None] = process_start
     exit: Callable[[int, int | None, Handle | None], Exit | None] = process_exit
     oom_file: Callable[[int], Path | None] = oom_events
     oom_kills: Callable[[Path | None], int] = oom_kills
+    of_ray: Callable[[int], bool] = ends_by_status
 
 
 @dataclass
@@ -41,6 +51,7 @@ class _Rank:
     oom_file: Path | None
     oom_kills: int
     handle: Handle | None = None
+    of_ray: bool = False
     exit: Exit | None = None
     failed: Failed | None = None
     bye: bool = False
@@ -71,7 +82,8 @@ class Endings:
         is of it. Whoever opened that calls ``look`` before closing it."""
         kernel = self._kernel
         file = kernel.oom_file(pid) if pid else None
-        self._ranks[who] = _Rank(pid, kernel.start(pid) if pid else None, file, kernel.oom_kills(file), handle)
+        started, of_ray = (kernel.start(pid), kernel.of_ray(pid)) if pid else (None, False)
+        self._ranks[who] = _Rank(pid, started, file, kernel.oom_kills(file), handle, of_ray)
 
     def fail(self, who: Who, failed: Failed) -> None:
         """A rank says which exception ends it."""
@@ -110,6 +122,8 @@ class Endings:
 
     def _end(self, number: int, rank: _Rank, unix_s: float) -> RankEnd:
         status = rank.exit.status if rank.exit is not None else None
+        if rank.of_ray and status == KILLED_BY_RAY:
+            status = None  # Ray ends workers that have finished in the same way: it says nothing of the training.
         failed, collective = rank.failed, rank.collective
         if failed is not None and failed.handled and status == 0:
             failed = None

@@ -19,6 +19,9 @@ _STARTED, _EXIT_CODE = 19, 49
 #: the exit code.
 _GET_INFO, _INFO_BYTES, _INFO_CODE, _INFO_EXIT = 0xC040FF0B, 64, 60, 1 << 3
 
+#: The exit status of an actor that ``ray.kill`` ends, as Ray Train does with its workers when all have finished.
+KILLED_BY_RAY = 1
+
 
 class Exit(NamedTuple):
     """A process that has ended: ``status`` is 0 to 255, or -N for signal N; None where it could not be read."""
@@ -72,6 +75,11 @@ def process_exit(
     # The kernel shows 0 to who may not know.
     shown = fields[_EXIT_CODE] != 0 or _owner(pid, proc) == (os.geteuid() if user is None else user)
     return _exit(fields[_EXIT_CODE] if shown else None)
+
+
+def ends_by_status(pid: int, proc: Path = Path("/proc")) -> bool:
+    """Whether Ray may end ``pid`` by the exit status ``KILLED_BY_RAY``: a worker of its own has a title ``ray::…``."""
+    return text_of(proc / str(pid) / "cmdline").startswith("ray::")
 
 
 def _exit(code: int | None) -> Exit:

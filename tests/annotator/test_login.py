@@ -1,6 +1,7 @@
 """Where the API is and who we are to it: kubeconfigs, a pod's service account, certificates that are verified."""
 
 import json
+import re
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
@@ -104,8 +105,19 @@ def test_a_damaged_kubeconfig_is_told_in_a_line(tmp_path: Path, text: str) -> No
     assert len(str(refused.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize("text", ["hello", "[1]", "clusters: 7\nusers: x", "\x00"])
+def test_a_file_that_is_no_kubeconfig_is_named_without_the_clients_own_words(tmp_path: Path, text: str) -> None:
+    """Python's own ("'str' object does not support item assignment") help nobody."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+    with pytest.raises(SettingError) as refused:
+        configuration(str(path), None, {})
+    assert str(path) in str(refused.value)
+    assert not re.search("object|indices|codec", str(refused.value))
+
+
 def test_a_kubeconfig_or_a_context_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="--kubeconfig"):
+    with pytest.raises(SettingError, match=f"--kubeconfig: {tmp_path}/none: "):
         configuration(str(tmp_path / "none"), None, {})
     with pytest.raises(SettingError, match="other"):
         configuration(kubeconfig(tmp_path, "https://127.0.0.1:1"), "other", {})

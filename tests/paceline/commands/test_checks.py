@@ -41,6 +41,15 @@ def test_foreign_topics_are_nobodys_business():
     assert status(checks.compare({**TABLE, "orders": 3})) == ["ok"]
 
 
+def test_what_a_login_may_not_see_is_neither_missing_nor_said_to_exist():
+    """It says how many it has seen; of none it says nothing."""
+    seen = {topics.OP.name, topics.HOST.name}
+    unseen = set(TABLE) - seen
+    (found,) = checks.compare({name: TABLE[name] for name in seen}, unseen)
+    assert (found.status, found.says) == ("ok", "the 2 that this login may see exist, with the right partitions")
+    assert checks.compare({}, TABLE) == []
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [

@@ -3,8 +3,10 @@
 import pytest
 
 from paceline.__main__ import main
+from paceline.kafka import embedded
 from paceline.kafka.settings import BrokerSettings
-from paceline.topics import TOPICS
+from paceline.kafka.topic_admin import ensure_topics, existing_topics
+from paceline.topics import HOST, OP, TOPICS
 
 
 @pytest.mark.bus
@@ -16,6 +18,17 @@ def test_create_makes_what_is_missing_once(broker: BrokerSettings, capsys: pytes
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [topic.name for topic in TOPICS]
     assert all(line.endswith("there") for line in lines)
+
+
+@pytest.mark.bus
+def test_each_topic_is_told_when_it_is_made() -> None:
+    """Not all at the end: whoever waits a minute, or ends it, knows what is there."""
+    there: list[set[str]] = []
+    with embedded.start() as running:
+        settings = BrokerSettings().with_brokers(running.address)
+        ensure_topics(settings, (HOST, OP), on_created=lambda name: there.append(existing_topics(settings)))
+    assert [HOST.name in names for names in there] == [True, True]
+    assert [OP.name in names for names in there] == [False, True]
 
 
 def test_no_broker_is_one_line_and_a_failure(capsys: pytest.CaptureFixture[str]) -> None:

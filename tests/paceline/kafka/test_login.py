@@ -328,11 +328,11 @@ def test_a_topic_that_may_not_be_read_is_not_called_missing(secured: BrokerSetti
 
 
 def test_who_may_not_make_topics_reads_which_one(secured: BrokerSettings) -> None:
-    """A sentence, and nothing of the client's request."""
+    """A sentence with what helps, and nothing of the client's request: `paceline rights` gives nobody that right."""
     process = runs(secured, "guest", "thresholds", "--job", "j", "least_excess=0.2")
     output, said = process.communicate()
     assert (process.returncode, output) == (1, "")
-    what = f"not allowed: to create topic {topics.THRESHOLD.name}; have it given: `paceline rights`"
+    what = f"not allowed: to create topic {topics.THRESHOLD.name}; run `paceline topics create` with a login that may"
     assert what in said
 
 

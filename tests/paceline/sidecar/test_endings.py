@@ -10,7 +10,15 @@ import pytest
 
 from paceline.events import OpenCollective
 from paceline.sidecar.endings import BROKEN_S, EARLY_S, LATE_S, Endings, Kernel, time_limit_s
-from paceline.sidecar.process_end import Exit, Handle, oom_events, oom_kills, process_exit, process_start
+from paceline.sidecar.process_end import (
+    Exit,
+    Handle,
+    ends_by_status,
+    oom_events,
+    oom_kills,
+    process_exit,
+    process_start,
+)
 from paceline.training.failure_messages import Failed
 from tests.kernel_release import EXITS_STAY
 
@@ -128,6 +136,33 @@ def test_its_exception_is_told_with_the_time_at_which_it_was_raised(endings, pro
     processes.exits[4002] = Exit(1)
     (end,) = ended(endings)
     assert (end.how, end.error, end.line, end.time_s) == ("exception", "ValueError", "train.py:88 step", 90.0)
+
+
+@pytest.mark.parametrize(("status", "told"), [(1, None), (3, 3), (-11, -11)])
+def test_a_worker_that_ray_ends_has_no_exit_status_of_its_own(processes, status, told):
+    """Ray Train ends workers that have finished by ray.kill, which is exit status 1: nothing died of it."""
+    endings = Endings(processes.kernel()._replace(of_ray=lambda pid: pid == 4002))
+    endings.join(WHO, 4002)
+    processes.exits[4002] = Exit(status)
+    endings.leave(WHO, 0.0, None, bye=False)
+    assert [end.status for end in ended(endings)] == [told]
+
+
+def test_an_exception_in_a_worker_of_rays_is_told(processes):
+    endings = Endings(processes.kernel()._replace(of_ray=lambda _: True))
+    endings.join(WHO, 4002)
+    endings.fail(WHO, FAILED)
+    endings.leave(WHO, 0.0, None, bye=True)
+    processes.exits[4002] = Exit(1)
+    (end,) = ended(endings)
+    assert (end.how, end.error) == ("exception", "ValueError")
+
+
+def test_a_worker_of_rays_is_known_by_its_title(tmp_path):
+    for pid, line in ((1, b"ray::RayTrainWorker\0"), (2, b"python\0train.py\0ray::x")):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "cmdline").write_bytes(line)
+    assert [ends_by_status(pid, tmp_path) for pid in (1, 2, 3)] == [True, False, False]
 
 
 def test_an_exception_of_another_thread_does_not_say_how_the_rank_ended(endings, processes):
