@@ -27,7 +27,7 @@ def loss_words(lost: LostTime) -> str:
     """What a loss is put down to: the cause, or what was found where no cause is known."""
     if lost.cause != "unknown" or not lost.kinds:
         return cause_words(lost.cause)
-    return f"{', '.join(map(kind_words, lost.kinds))}, {cause_words(lost.cause)}"
+    return f"{', '.join(map(kind_words, lost.kinds))} ({cause_words(lost.cause)})"
 
 
 def kind_words(kind: str) -> str:

@@ -10,21 +10,24 @@ UNKNOWN = "\N{EN DASH}"
 
 
 def seconds(value: float | None) -> str:
-    """A length of time, to three digits.
+    """A length of time, to three digits or to the second.
 
-    >>> [seconds(one) for one in (0.000005, 0.0004, 0.0634, 1.5, 95.0, 7260.0, 200000.0)]
-    ['5 µs', '0.4 ms', '63.4 ms', '1.50 s', '95 s', '2 h 1 min', '2 d 7 h']
+    >>> [seconds(one) for one in (0.000005, 0.0004, 0.0634, 0.9996, 1.5, 95.0, 158.4, 7260.0, 200000.0)]
+    ['5 µs', '0.4 ms', '63.4 ms', '1.00 s', '1.50 s', '95 s', '2 min 38 s', '2 h 1 min', '2 d 7 h']
     """
     if value is None:
         return UNKNOWN
     if value < 1e-4:
         return f"{value * 1e6:.3g} µs" if value else "0 s"
-    if value < 1:
+    if value < 0.9995:  # beyond, three digits of milliseconds are 1e+03
         return f"{value * 1e3:.3g} ms"
     if value < 10:
         return f"{value:.2f} s"
     if value < 120:
         return f"{value:.3g} s"
+    if value < 599.5:
+        whole = round(value)
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
     minutes = round(value / 60)
     if minutes < 60:
         return f"{minutes} min"
