@@ -73,7 +73,7 @@ def seconds_parts(value: float | None) -> tuple[str, str]:
     if value >= 120:
         return f"{int(value // 60)} min {int(value % 60)}", "s"
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if value >= scale:
+        if value >= 0.9995 * scale:  # what is below has four digits once it is rounded
             return digits(value / scale), unit
     return ("0", "s") if value == 0 else (digits(value * 1e6), "µs")
 

@@ -9,7 +9,7 @@ from paceline.energy.tariff import Tariff
 from paceline.events import Cost, DeviceWindow, JobProfile, RankPlace
 from streams.reports import job_book, machine_book
 from streams.reports.documents.as_text import as_text
-from streams.reports.documents.document import Tiles
+from streams.reports.documents.document import Notice, Tiles
 from streams.reports.documents.job_sections import job_sections
 from streams.reports.documents.report_document import report_document
 from streams.reports.time_grid import COLUMNS
@@ -154,9 +154,28 @@ def test_a_hang_that_ended_is_drawn_as_long_as_it_took(report_of, make_windows):
     """The step in which it hung began in one column; it is not as short as that."""
     cost = Cost(lost_s=20.0, gpu_hours=0.02, throughput_lost_ratio=1.0)
     hang = finding(kind="hang", state="recovered", first_step=19, last_step=19, cost=cost)
-    late = [job_window(start_s=30.0 + at, first_step=20 + 2 * at, last_step=21 + 2 * at, steps=2) for at in range(10)]
-    (job,) = report_of(*make_windows(10), *late, hang).jobs
+    late = job_window(start_s=39.0, length_s=1.0, first_step=20, last_step=21, steps=2)
+    (job,) = report_of(*make_windows(10), late, hang).jobs
     assert (job.episodes[0].from_s, job.episodes[0].to_s) == (9.0, 29.0)
+
+
+def verdict_of(report):
+    return next(one for one in job_sections(report.jobs[0]) if isinstance(one, Notice))
+
+
+def test_a_job_that_died_is_not_called_well(report_of, make_windows):
+    """It lost no time; that a rank was killed is the one thing to know, and the finding is not open."""
+    nothing = Cost(lost_s=0.0, gpu_hours=0.0, throughput_lost_ratio=0.0)
+    died = finding(kind="died", first_step=19, last_step=19, summary="Died: rank 2: killed (SIGKILL).", cost=nothing)
+    report = report_of(*make_windows(10), described(world_size=4, exit_status=1), died)
+    assert (verdict_of(report).title, verdict_of(report).text) == ("It died", "rank 2: killed (SIGKILL).")
+    assert "19, open" not in as_text(report_document(report))
+
+
+def test_a_job_that_failed_is_not_called_well_either(report_of, make_windows):
+    """Its exit status alone says so."""
+    notice = verdict_of(report_of(*make_windows(10), described(world_size=4, exit_status=1)))
+    assert (notice.title, notice.tone) == ("It failed, and nothing slowed it down", "caution")
 
 
 def test_an_hour_in_a_hang_stays_in_the_columns_of_a_picture(report_of, make_windows):
