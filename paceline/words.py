@@ -73,9 +73,18 @@ def seconds_parts(value: float | None) -> tuple[str, str]:
     if value >= 120:
         return f"{int(value // 60)} min {int(value % 60)}", "s"
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if value >= scale:
+        if value >= 0.9995 * scale:  # what is below has four digits once it is rounded
             return digits(value / scale), unit
     return ("0", "s") if value == 0 else (digits(value * 1e6), "µs")
+
+
+def step_time(value: float) -> str:
+    """A time of each step, in a sentence: whole milliseconds, and from a second on seconds, as the tables beside it.
+
+    >>> step_time(0.2341), step_time(0.9996), step_time(1.57)
+    ('234 ms', '1.00 s', '1.57 s')
+    """
+    return f"{value * 1e3:.0f} ms" if value < 0.9995 else f"{value:.2f} s"
 
 
 def digits(value: float) -> str:

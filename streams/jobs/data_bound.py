@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from paceline.words import step_time
+
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured
 from ..robust import nanmedian
@@ -17,7 +19,6 @@ from .window_sums import DATA, PREPARE, WindowSums
 
 #: A job has one input.
 _JOB = "input"
-_MILLI = 1e3
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def said(episode: InputEpisode, config: InputConfig) -> Said:
         number("input_time", seen.fetched_s, "s/step", None, "median rank"),
     ]
     summary = (
-        f"Every rank spends {seen.least_share:.0%} or more of its step on input ({seen.fetched_s * _MILLI:.0f} ms on "
+        f"Every rank spends {seen.least_share:.0%} or more of its step on input ({step_time(seen.fetched_s)} on "
         f"the median rank), since about step {episode.first_step}: the job is bound by its data. "
         "Use more loader workers, prefetch, or store the data nearer."
     )

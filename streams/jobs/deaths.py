@@ -162,7 +162,7 @@ def said(episode: DeathEpisode, nodes: Mapping[int, str]) -> Said:
         next=seen.next,
         sure=seen.sure,
     )
-    summary = f"{_sentence(seen)}. Next: {seen.next}"
+    summary = f"{_sentence(seen)}. Next: {seen.next}."
     over = f"The processes of {where} have ended, and run again."
     return Said(subject, evidence, summary, over=over, severity="critical", blocked=blocked)
 

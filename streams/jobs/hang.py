@@ -406,7 +406,8 @@ def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
     works = stop.moves() and seen.waited_s < MOVES_S
     advice = "That is no hang while it goes on." if works else _advice(stop, blocked)
     summary = f"{waiting}; {reason}. {advice}"
-    over = f"{_ranks(stop.waiting, stop.waits)} blocked in {collective} for {seen.waited_s:.0f} s; now it goes on."
+    # Who still waited when it went on is chance: the last to come back.
+    over = f"The job was blocked in {collective} for {seen.waited_s:.0f} s{_awaited(stop, blocked)}; now it goes on."
     on = tuple(sorted({nodes[rank] for rank in accused if rank in nodes}))
     subject = Subject("hang", where, ranks=tuple(accused), group=stop.group, nodes=on)
     return Said(subject, evidence, summary, over=over, blocked=blocked)
@@ -414,6 +415,14 @@ def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
 
 def _collective(operation: str, seq: int, group: str) -> str:
     return f"{operation} #{seq} (group {group})"
+
+
+def _awaited(stop: Stop, blocked: Blocked) -> str:
+    """For whom the job waited, and at which line these were, as far as it was seen."""
+    if not stop.missing:
+        return ""
+    at = f" at {blocked.line}" if blocked.line else ""
+    return f", waiting for {plain_ranks(stop.missing, stop.misses)}{at}"
 
 
 def _reason(stop: Stop) -> str:
@@ -460,7 +469,7 @@ def _what(place: Seen) -> str:
 
 def _advice(stop: Stop, blocked: Blocked) -> str:
     if blocked.next:
-        return f"Next: {blocked.next}"
+        return f"Next: {blocked.next}."
     if stop.unknown and not (stop.calls or stop.across):
         return "Check that they have started."
     return "Next: compare the order, operations and sizes of the calls on these ranks; check the network."
@@ -471,7 +480,7 @@ def _blocked(stop: Stop, nodes: Mapping[int, str]) -> Blocked:
     next_ = ""
     if stop.missing and not stop.calls:
         rank = place.rank if place is not None else stop.missing[0]
-        next_ = _command(rank, place) + (f" on node {nodes[rank]}" if rank in nodes else "")
+        next_ = f"{_command(rank, place)} on {f'node {nodes[rank]}' if rank in nodes else 'its node'}"
     accused = set(stop.accused())
     return Blocked(
         line=place.line if place is not None else "",

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from paceline.events import OP_INDEX, OPS
 from paceline.ranges import ranges
+from paceline.words import step_time
 
 from ..episodes.causes import slowing_all
 from ..episodes.finding import Said, Subject, number
@@ -45,7 +46,6 @@ _PACE, _OWN_S, _SHARED, _FIRST, _LAST, _LASTED, _BY_OP = range(7)
 _JUDGED = (_PACE, _OWN_S, _SHARED)
 #: A step must leave so much less of the values unexplained than growth does; and what is far out, in spreads.
 _CLEARLY, _FAR = 0.8, 3.0
-_MILLI = 1e3
 #: Share of the pace's change by which the middle rank must have changed: one slow rank of two moves it by half.
 _LEAST_SHARED = 0.6
 #: How many times the least slowdown the shortest look asks for: a busy neighbour is gone again before a longer one.
@@ -247,8 +247,8 @@ def said(episode: PaceEpisode, config: PaceConfig, accused: Collection[int] = ()
         waits = "time in which its device waited for its host, median rank; the cause from 80 % of the slowdown on"
         evidence.append(number("grown_host_bound", seen.host_bound_s, "s/step", None, waits))
     summary = (
-        f"The whole job became slower at step {episode.first_step}: {seen.pace_s * _MILLI:.0f} ms a step "
-        f"instead of {seen.usual_s * _MILLI:.0f} ms, mostly in {seen.grown_op}. "
+        f"The whole job became slower at step {episode.first_step}: {step_time(seen.pace_s)} a step "
+        f"instead of {step_time(seen.usual_s)}, mostly in {seen.grown_op}. "
     )
     cleared = () if accused or seen.grown_op == "communication" else ("every rank: none is behind another",)
     return Said(Subject("slowdown", "job"), evidence, summary + _blame(seen.grown_op, accused), cleared)

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from paceline.words import step_time
+
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured
 from .cohorts import Cohorts
 from .job_episodes import JobEpisodes, Sight
 from .window_sums import WindowSums
 
-_MILLI = 1e3
 #: Of a pipeline of more stages than this only the longest, the mean and the shortest are told.
 MOST_STAGES = 12
 #: How evidence of one stage is named, and that of the micro-batches: advice reads them.
@@ -133,8 +134,8 @@ def said(episode: StageEpisode, config: StageConfig) -> Said:
         rule = "passes a step, of the median rank"
         evidence.append(number(MICROBATCHES_NAME, seen.microbatches, "passes/step", None, rule))
     summary = (
-        f"Stage {stage} computes {seen.took_s * _MILLI:.0f} ms a step where the stages' mean is "
-        f"{seen.mean_s * _MILLI:.0f} ms ({excess:+.0%}), since about step {episode.first_step}: the model is cut "
+        f"Stage {stage} computes {step_time(seen.took_s)} a step where the stages' mean is "
+        f"{step_time(seen.mean_s)} ({excess:+.0%}), since about step {episode.first_step}: the model is cut "
         "unevenly. "
         "Move layers from this stage to a shorter one; its GPUs are not to blame."
     )

@@ -5,6 +5,7 @@ Rule of this file: numbers and words; no judgement is made here.
 
 from paceline.events import CPU_THROTTLED, QUOTA_LEAST, Evidence
 from paceline.gpu import throttle
+from paceline.words import step_time
 
 from ..episodes.causes import CAUSES
 from ..episodes.finding import Said, number
@@ -70,8 +71,8 @@ def said(
     seen = episode.measured
     verb = "The reason is" if episode.state == "confirmed" else "It looks like"
     summary = (
-        f"{rank.words()} works {seen.own_s * _MILLI:.0f} ms a step where its peers work "
-        f"{seen.peers_s * _MILLI:.0f} ms, since about step {episode.first_step}. "
+        f"{rank.words()} works {step_time(seen.own_s)} a step where its peers work "
+        f"{step_time(seen.peers_s)}, since about step {episode.first_step}. "
         f"{verb} {_cause(episode)}; everyone else waits for it.{rank.caveat()}"
     )
     evidence = [*_times(seen, config, tick_s), *_members(seen), *_conditions(seen.conditions)]
@@ -85,8 +86,8 @@ def said_by_lateness(
     seen = episode.measured
     rule = "longest wait of the group less the own wait, summed; " + _rule(seen, tick_s)
     summary = (
-        f"{rank.words()} comes {seen.own_s * _MILLI:.0f} ms a step late to the collectives of group "
-        f"{rank.group}, its peers {seen.peers_s * _MILLI:.0f} ms, since about step {episode.first_step}. "
+        f"{rank.words()} comes {step_time(seen.own_s)} a step late to the collectives of group "
+        f"{rank.group}, its peers {step_time(seen.peers_s)}, since about step {episode.first_step}. "
         f"Without phases the reason is unknown.{rank.caveat()}"
     )
     evidence = [number("lateness", seen.own_s, "s/step", seen.peers_s, rule), *_members(seen)]
@@ -163,5 +164,5 @@ def _host_did(seen: StragglerEvidence) -> str:
     """What kept the host from launching, as far as it is told."""
     excess = max(seen.own_s - seen.peers_s, 0.0)
     parts = {words: seen.parts_s.get(name, 0.0) for name, words in _HOST_WORK.items()}
-    told = [f"{words} +{value * _MILLI:.3g} ms" for words, value in parts.items() if value > _HOST_LEAST * excess]
+    told = [f"{words} +{step_time(value)}" for words, value in parts.items() if value > _HOST_LEAST * excess]
     return ", ".join(told) or "no other cause was found: Python between the launches"

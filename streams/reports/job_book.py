@@ -164,7 +164,7 @@ def _times_of(level: JobLevel) -> dict[str, Any]:
     worst = level.worst()
     return {
         "step_median_s": level.medians.quantile(0.5),
-        "step_p95_s": level.p95s.quantile(0.5),
+        "step_p95_s": level.spread.quantile(0.95),
         "own_median_s": level.owns.quantile(0.5),
         "own_worst_s": None if worst is None else level.own_s()[worst],
         "worst_rank": worst,
@@ -201,5 +201,9 @@ def _times(finding: Finding, course: Course | None) -> tuple[float | None, float
         return None, None
     # A step that nobody finished, as of a hang, comes after all others.
     first = starts[0] if starts else max((at for at, step in enumerate(course.steps_to) if step >= 0), default=0)
+    whole_s = course.column_s * len(course.steps_to)
     last = len(course.steps_to) - 1 if is_open_hang(finding) else max(ends[-1] if ends else first, first)
-    return course.start_s + first * course.column_s, course.start_s + (last + 1) * course.column_s
+    # The step in which it hung began in one column, and took what the hang did.
+    stood_s = finding.cost.lost_s if finding.kind == "hang" else 0.0
+    to_s = max((last + 1) * course.column_s, min(first * course.column_s + stood_s, whole_s))
+    return course.start_s + first * course.column_s, course.start_s + to_s

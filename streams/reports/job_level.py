@@ -24,6 +24,8 @@ _STEP, _P95, _FIRST, _LAST = range(4)
 #: Rank windows a second of a window's length: of a larger job the slowest alone are told.
 RANKS_TOLD = 100
 _MOST_RANKS = MOST_RANKS.default
+#: The slowest tenth of a window's steps: its 95 % quantile is their middle, and stands for them in the job's.
+_SLOW_PART = 0.1
 #: Columns that one window fills at most: five minutes of seconds.
 _MOST_COLUMNS = 300
 
@@ -56,7 +58,7 @@ class JobLevel:
         self.steps = self.most_ranks = 0
         self.first_step: int | None = None
         self.last_step: int | None = None
-        self.medians, self.p95s, self.owns = Histogram(), Histogram(), Histogram()
+        self.medians, self.spread, self.owns = Histogram(), Histogram(), Histogram()
         self.waited = [0.0, 0.0]
         self.phase_s: dict[str, float] = {}
         self.phase_steps: dict[str, int] = {}
@@ -84,7 +86,8 @@ class JobLevel:
 
     def _add_times(self, window: JobWindow, steps: int) -> None:
         self.medians.add(window.step_median_s, steps)
-        self.p95s.add(window.step_p95_s, steps)
+        self.spread.add(window.step_median_s, steps * (1.0 - _SLOW_PART))
+        self.spread.add(window.step_p95_s, steps * _SLOW_PART)
         self.owns.add(window.own_median_s, steps)
         if window.wait_ratio is not None:
             spent_s = window.step_median_s * steps

@@ -107,8 +107,14 @@ def _job(job: JobSummary, energy_rows: list[str]) -> list[str]:
 
 def _whole(label: str, finding: Finding) -> list[str]:
     """A finding on the job as a whole, and in a row of its own what to do."""
-    summary, _, next_ = _sentence(finding).partition(". Next: ")
+    summary, next_ = _and_next(_sentence(finding))
     return [_row(label, summary), *([_row("Next", next_)] if next_ else [])]
+
+
+def _and_next(sentence: str) -> tuple[str, str]:
+    """A finding's sentence, and what to do next as rows end: without a full stop."""
+    summary, _, next_ = sentence.partition(". Next: ")
+    return summary, next_.removesuffix(".")
 
 
 def _died(findings: list[Finding], *, hangs: bool) -> list[str]:
@@ -116,7 +122,7 @@ def _died(findings: list[Finding], *, hangs: bool) -> list[str]:
     rows = []
     for finding in findings:
         if finding.kind == "died" and finding.state != "recovered":
-            summary, _, next_ = finding.summary.removeprefix("Died: ").partition(". Next: ")
+            summary, next_ = _and_next(finding.summary.removeprefix("Died: "))
             rows += [_row("Died", summary), *([_row("Next", next_)] if next_ and (finding.ranks or not hangs) else [])]
     return rows
 
@@ -368,7 +374,7 @@ def _row(title: str, text: str) -> str:
 
 
 def _ms(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+    return f"{seconds:.2f} s" if seconds >= 0.9995 else f"{seconds * 1e3:.3g} ms"
 
 
 def _plural(word: str, count: int) -> str:

@@ -15,6 +15,7 @@ from .document import Block, Heading, Notice, Paragraph, Table, without_empty
 from .quantities import UNKNOWN, amount, count, share
 
 MOST_OPEN, MOST_ROWS = 12, 60
+_BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def suggestion_sections(suggestions: Sequence[Suggestion]) -> list[Block]:
@@ -94,7 +95,12 @@ def _error(value: float | None, unit: str) -> str:
 
     >>> _error(0.0587, "ratio, 0 to 1"), _error(0.241, "1/s"), _error(3.0, "celsius")
     ('5.9 %', '0.241 per s', '3 °C')
+    >>> _error(225_000.0, "bytes/s"), _error(1.6e9, "bytes"), _error(16.0, "bytes/s")
+    ('225 kB/s', '1.6 GB', '16 B/s')
     """
+    if value is not None and unit.partition("/")[0] == "bytes":
+        scale, name = next((one for one in _BYTES if value >= one[0]), (1.0, "B"))
+        return amount(value / scale, unit.replace("bytes", name))
     if unit.startswith("ratio"):
         return share(value, 1)
     return amount(value, {"celsius": "°C", "w": "W", "1/s": "per s"}.get(unit, unit))

@@ -124,7 +124,7 @@ def _trend(days: list[Day]) -> list[Block]:
     days = days[-_MOST_DAYS:]
     labels = [clock(day.start_s, 8 * _DAY_S) for day in days]
     rows = tuple(
-        (label, hours(day.use.used), hours(day.use.idle), hours(day.use.unknown), hours(day.lost_hours))
+        (label, *map(hours, _sampled_hours(day)), hours(day.lost_hours))
         for label, day in zip(labels, days, strict=True)
     )
     blocks: list[Block] = [Heading("Day by day")]
@@ -141,6 +141,12 @@ def _trend(days: list[Day]) -> list[Block]:
         note,
         Table(("day", "used (h)", "idle (h)", "not measured (h)", "lost (h)"), rows, right=(1, 2, 3, 4)),
     ]
+
+
+def _sampled_hours(day: Day) -> tuple[float | None, ...]:
+    """Used, idle and not measured; of a day on which no device was sampled none is known."""
+    use = day.use
+    return (use.used, use.idle, use.unknown) if use.total + use.unknown else (None, None, None)
 
 
 def _jobs(report: ClusterReport) -> list[Block]:

@@ -27,7 +27,7 @@ def loss_words(lost: LostTime) -> str:
     """What a loss is put down to: the cause, or what was found where no cause is known."""
     if lost.cause != "unknown" or not lost.kinds:
         return cause_words(lost.cause)
-    return f"{', '.join(map(kind_words, lost.kinds))}, {cause_words(lost.cause)}"
+    return f"{', '.join(map(kind_words, lost.kinds))} ({cause_words(lost.cause)})"
 
 
 def kind_words(kind: str) -> str:
@@ -62,7 +62,8 @@ def steps(finding: Finding) -> str:
     if finding.first_step < 0:
         return ""
     first, last = finding.first_step, finding.last_step
-    return (str(first) if first == last else f"{first}-{last}") + ("" if finding.state == "recovered" else ", open")
+    is_open = finding.state != "recovered" and finding.kind != "died"
+    return (str(first) if first == last else f"{first}-{last}") + (", open" if is_open else "")
 
 
 def findings_table(episodes: list[Episode], length_s: float) -> Table:

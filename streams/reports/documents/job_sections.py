@@ -3,7 +3,7 @@
 Rule of this file: pure words over a ``JobReport``. A number that nobody measured is left out or said to be unknown.
 """
 
-from paceline.events import advice_on
+from paceline.events import Finding, advice_on
 from paceline.words import many
 
 from ..job_book import is_open_hang
@@ -93,6 +93,8 @@ def _verdict(job: JobReport) -> Notice:
     if open_hang is not None:
         title = "It hangs" if job.exit_status is None else "It hung until it was ended"
         return Notice(title, open_hang.summary, "slow")
+    if died := next((one.finding for one in job.episodes if _died(one.finding)), None):
+        return Notice("It died", died.summary.removeprefix("Died: "), "slow")
     part = job.lost_s / job.elapsed_s if job.elapsed_s else 0.0
     if job.lost and part >= _LITTLE:
         first = job.lost[0]
@@ -114,11 +116,19 @@ def _verdict(job: JobReport) -> Notice:
             next(e.finding.summary for e in job.episodes if e.finding.kind == "insufficient_data"),
             "caution",
         )
+    if job.exit_status:
+        failed = f"It ended with exit status {job.exit_status}; why, its logs may say: paceline why."
+        return Notice("It failed, and nothing slowed it down", failed, "caution")
     return Notice(
         "Nothing slowed it down",
         f"{many(job.heard.ranks_heard, 'rank')} compared over {many(job.steps, 'step')}.",
         "good",
     )
+
+
+def _died(finding: Finding) -> bool:
+    """Whether it says that the job ended by itself, and did not run again."""
+    return finding.kind == "died" and finding.state != "recovered"
 
 
 def _tiles(job: JobReport) -> list[Tile]:

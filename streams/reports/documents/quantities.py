@@ -6,30 +6,24 @@ Rule of this file: pure; None is said as what it is, not measured.
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from paceline import words
+
 UNKNOWN = "\N{EN DASH}"
+#: From here on a length of time is in days.
+_DAYS_S = 172_800.0
 
 
 def seconds(value: float | None) -> str:
-    """A length of time, to three digits.
+    """A length of time as Paceline says it everywhere; of two days and more in days.
 
-    >>> [seconds(one) for one in (0.000005, 0.0004, 0.0634, 1.5, 95.0, 7260.0, 200000.0)]
-    ['5 µs', '0.4 ms', '63.4 ms', '1.50 s', '95 s', '2 h 1 min', '2 d 7 h']
+    >>> [seconds(one) for one in (0.000005, 0.0004, 0.0634, 0.9996, 1.5, 95.0, 158.4, 7260.0, 200000.0)]
+    ['5.00 µs', '400 µs', '63.4 ms', '1.00 s', '1.50 s', '95.0 s', '2 min 38 s', '2 h 1 min', '2 d 7 h']
     """
     if value is None:
         return UNKNOWN
-    if value < 1e-4:
-        return f"{value * 1e6:.3g} µs" if value else "0 s"
-    if value < 1:
-        return f"{value * 1e3:.3g} ms"
-    if value < 10:
-        return f"{value:.2f} s"
-    if value < 120:
-        return f"{value:.3g} s"
+    if value < _DAYS_S:
+        return words.seconds(value)
     minutes = round(value / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    if minutes < 2880:
-        return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"
     return f"{minutes // 1440} d {minutes % 1440 // 60} h"
 
 

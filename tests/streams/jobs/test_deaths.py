@@ -50,7 +50,7 @@ def test_it_is_suspected_with_the_first_and_confirmed_with_the_last(report):
     told = said(last, {2: "gpu-1"})
     assert told.summary == (
         "Died: rank 2, 3 s before the others: ValueError at train.py:88 step (bad loss); ranks 0, 1 and 3 only lost a "
-        "peer. Next: read the traceback and look at train.py:88 step"
+        "peer. Next: read the traceback and look at train.py:88 step."
     )
     assert (told.subject.ranks, told.subject.nodes) == ((2,), ("gpu-1",))
     assert (told.blocked.line, told.blocked.victims, told.blocked.sure) == ("train.py:88 step", (0, 1, 3), "certain")

@@ -81,10 +81,20 @@ class TestLooks:
         told = said(trains.tracker.get("job"), {2: "gpu-3"})
         assert told.summary == (
             "Ranks 0, 1 and 3 have been blocked in all_reduce #1 (group default) for 24 s; rank 2 has not called it: "
-            "train.py:45 evaluate, it is computing. Next: py-spy dump --pid 4002 on node gpu-3"
+            "train.py:45 evaluate, it is computing. Next: py-spy dump --pid 4002 on node gpu-3."
         )
         assert (told.blocked.line, told.blocked.others_line) == ("train.py:45 evaluate", "train.py:30 step")
         assert (told.blocked.victims, told.blocked.seq, told.blocked.operation) == ((0, 1, 3), 1, "all_reduce")
+
+    def test_when_it_is_over_it_says_whom_the_job_waited_for(self, trains, wait, look):
+        """And at which line; who came back last is no news."""
+        look({0: WAITS, 1: WAITS, 2: SPINS, 3: WAITS})
+        assert states(trains, wait, (12.0, 24.0)) == [(12.0, "suspected"), (24.0, "confirmed")]
+        over = said(trains.tracker.get("job"), {}).over
+        assert over == (
+            "The job was blocked in all_reduce #1 (group default) for 24 s, waiting for rank 2 at train.py:45 "
+            "evaluate; now it goes on."
+        )
 
     def test_a_rank_that_moves_is_no_hang(self, trains, wait, look):
         """A checkpoint or an evaluation on one rank, however long; but not for ever."""
@@ -142,15 +152,15 @@ class TestLooks:
         look({2: ("stopped", False, "")})
         told = said(trains.update(*wait(24)), {})
         assert "rank 2 has not called it: its process is stopped" in told.summary
-        assert told.blocked.next == "kill -CONT 4002"
+        assert told.blocked.next == "kill -CONT 4002 on its node"
 
     @pytest.mark.parametrize(
         ("doing", "command"),
         [
-            ("waiting", "py-spy dump --pid 4002"),
-            ("waiting_for_loader", "py-spy dump --subprocesses --pid 4002"),
-            ("in_kernel", "py-spy dump --nonblocking --pid 4002"),
-            ("not_answering", "py-spy dump --native --pid 4002"),
+            ("waiting", "py-spy dump --pid 4002 on its node"),
+            ("waiting_for_loader", "py-spy dump --subprocesses --pid 4002 on its node"),
+            ("in_kernel", "py-spy dump --nonblocking --pid 4002 on its node"),
+            ("not_answering", "py-spy dump --native --pid 4002 on its node"),
         ],
     )
     def test_the_next_command_shows_what_its_own_stack_does_not(self, trains, wait, look, doing, command):
@@ -431,7 +441,7 @@ def test_who_is_missing_is_accused(hang, wait):
     told = said(hang.update(*wait(30)), {2: "node-1"})
     assert (told.subject.ranks, told.subject.nodes) == ((2,), ("node-1",))
     assert "Ranks 0, 1 and 3 have been blocked in all_reduce #1 (group default) for 30 s" in told.summary
-    assert "rank 2 has not called it. Next: py-spy dump of rank 2 on node node-1" in told.summary
+    assert "rank 2 has not called it. Next: py-spy dump of rank 2 on node node-1." in told.summary
 
 
 def test_where_everybody_waits_nobody_is_accused(hang, wait):

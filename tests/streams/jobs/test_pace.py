@@ -128,9 +128,9 @@ def test_restored_it_goes_on(run):
 
 
 def test_its_words_name_both_paces(run):
-    """The sentence gives milliseconds a step now and before, and what grew most."""
+    """The sentence gives the time of a step now and before, and what grew most."""
     told = said(run([0.0] * 40 + [0.35] * 20, op="data")[1], PaceConfig())
-    assert "instead of 10" in told.summary
+    assert "1.41 s a step instead of 1.06 s" in told.summary
     assert "mostly in data" in told.summary
     assert [number.name for number in told.evidence] == ["pace", "grown_data"]
 

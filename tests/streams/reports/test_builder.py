@@ -9,7 +9,7 @@ from paceline.energy.tariff import Tariff
 from paceline.events import Cost, DeviceWindow, JobProfile, RankPlace
 from streams.reports import job_book, machine_book
 from streams.reports.documents.as_text import as_text
-from streams.reports.documents.document import Tiles
+from streams.reports.documents.document import Notice, Tiles
 from streams.reports.documents.job_sections import job_sections
 from streams.reports.documents.report_document import report_document
 from streams.reports.time_grid import COLUMNS
@@ -29,6 +29,23 @@ def test_a_slow_rank_is_the_worst_and_its_phases_say_why(report_of, make_windows
     forward = next(one for one in job.phases if one.name == "forward")
     assert (round(forward.median_s, 3), round(forward.worst_s, 3)) == (0.15, 0.375)
     assert job.step_median_s == pytest.approx(0.5, rel=0.01)
+
+
+def test_ninety_five_of_a_hundred_steps_take_less_than_it_says(report_of):
+    """A tenth of the windows hold longer steps: they are in what the slowest steps take, and not in the median."""
+    took_s = [0.5 if second % 10 else 1.5 for second in range(100)]
+    events = [
+        job_window(start_s=float(at), first_step=at, last_step=at, steps=1, step_median_s=one, step_p95_s=one)
+        for at, one in enumerate(took_s)
+    ]
+    (job,) = report_of(*events).jobs
+    assert (job.step_median_s, job.step_p95_s) == (pytest.approx(0.5, rel=0.01), pytest.approx(1.5, rel=0.01))
+
+
+def test_of_windows_alike_it_says_what_each_of_them_says(report_of, make_windows):
+    """Their own 95 % quantile."""
+    (job,) = report_of(*make_windows(30)).jobs
+    assert job.step_p95_s == pytest.approx(0.55, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +148,34 @@ def test_a_job_was_watched_as_long_as_it_hung(report_of, make_windows, ended_s, 
     assert job.elapsed_s == until_s
     assert (job.episodes[0].from_s, job.episodes[0].to_s) == (9.0, math.ceil(until_s))
     assert job.course.own.shape[1] == len(job.course.step_s) == math.ceil(until_s)
+
+
+def test_a_hang_that_ended_is_drawn_as_long_as_it_took(report_of, make_windows):
+    """The step in which it hung began in one column; it is not as short as that."""
+    cost = Cost(lost_s=20.0, gpu_hours=0.02, throughput_lost_ratio=1.0)
+    hang = finding(kind="hang", state="recovered", first_step=19, last_step=19, cost=cost)
+    late = job_window(start_s=39.0, length_s=1.0, first_step=20, last_step=21, steps=2)
+    (job,) = report_of(*make_windows(10), late, hang).jobs
+    assert (job.episodes[0].from_s, job.episodes[0].to_s) == (9.0, 29.0)
+
+
+def verdict_of(report):
+    return next(one for one in job_sections(report.jobs[0]) if isinstance(one, Notice))
+
+
+def test_a_job_that_died_is_not_called_well(report_of, make_windows):
+    """It lost no time; that a rank was killed is the one thing to know, and the finding is not open."""
+    nothing = Cost(lost_s=0.0, gpu_hours=0.0, throughput_lost_ratio=0.0)
+    died = finding(kind="died", first_step=19, last_step=19, summary="Died: rank 2: killed (SIGKILL).", cost=nothing)
+    report = report_of(*make_windows(10), described(world_size=4, exit_status=1), died)
+    assert (verdict_of(report).title, verdict_of(report).text) == ("It died", "rank 2: killed (SIGKILL).")
+    assert "19, open" not in as_text(report_document(report))
+
+
+def test_a_job_that_failed_is_not_called_well_either(report_of, make_windows):
+    """Its exit status alone says so."""
+    notice = verdict_of(report_of(*make_windows(10), described(world_size=4, exit_status=1)))
+    assert (notice.title, notice.tone) == ("It failed, and nothing slowed it down", "caution")
 
 
 def test_an_hour_in_a_hang_stays_in_the_columns_of_a_picture(report_of, make_windows):

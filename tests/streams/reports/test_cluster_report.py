@@ -4,6 +4,9 @@ import pytest
 
 from paceline.events import Cost, DeviceWindow
 from streams.reports.cluster_report import ClusterBuilder
+from streams.reports.documents.cluster_document import cluster_document
+from streams.reports.documents.document import Table
+from streams.reports.documents.quantities import UNKNOWN
 from tests.derived_events import finding, job_window
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
@@ -56,6 +59,14 @@ def test_days_are_apart(report_of):
     """By the day that a window begins on (UTC)."""
     days = report_of(device(DAY_S - HOUR_S, 0.9), device(DAY_S, 0.0)).days
     assert [(day.start_s, day.use.used, day.use.idle) for day in days] == [(0.0, 1.0, 0.0), (DAY_S, 0.0, 1.0)]
+
+
+def test_hours_of_a_day_without_a_sampled_device_are_unknown(report_of):
+    """They are not 0: nobody measured them."""
+    cost = Cost(lost_s=9.0, gpu_hours=0.5, throughput_lost_ratio=0.1)
+    document = cluster_document(report_of(job_window(), finding(cost=cost)))
+    (table,) = (one for one in document.blocks if isinstance(one, Table) and one.head[0] == "day")
+    assert [row[1:] for row in table.rows] == [(UNKNOWN, UNKNOWN, UNKNOWN, "0.5")]
 
 
 def test_what_jobs_lost_is_put_down_to_causes_and_nodes(report_of):

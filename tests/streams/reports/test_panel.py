@@ -337,11 +337,11 @@ def test_a_silent_node_is_told_in_place_of_who_was_compared(panel_of, make_train
 
 
 def test_it_ends_with_the_rank_that_died_and_what_to_do(panel_of, make_training, found):
-    summary = "Died: rank 2, 3 s before the others: ValueError at train.py:88 step; rank 0 only lost a peer. Next: look"
+    summary = "Died: rank 2, 3 s before the others: ValueError at train.py:88; rank 0 only lost a peer. Next: look."
     died = msgspec.structs.replace(found, kind="died", state="confirmed", ranks=[2], summary=summary)
     lines = panel_of(*make_training(ranks=4, seconds=5), died).splitlines()
     assert lines[-2:] == [
-        "  Died     rank 2, 3 s before the others: ValueError at train.py:88 step; rank 0 only lost a peer",
+        "  Died     rank 2, 3 s before the others: ValueError at train.py:88; rank 0 only lost a peer",
         "  Next     look",
     ]
     assert "died (confirmed)" not in "".join(lines)
@@ -367,16 +367,16 @@ def test_a_job_that_hung_until_it_was_ended_is_told_what_to_do_about_the_hang(
     panel_of, make_training, found, ranks, next_
 ):
     """Whoever ended it knows that; that its steps were too few to compare ranks says nothing of a hang."""
-    blocked = "Ranks 0 and 2 have been blocked; rank 1 has not called it. Next: py-spy dump --pid 4121 on node gpu-3"
+    blocked = "Ranks 0 and 2 have been blocked; rank 1 has not called it. Next: py-spy dump --pid 4121 on node gpu-3."
     hang = msgspec.structs.replace(found, id="h", kind="hang", state="confirmed", ranks=[1], summary=blocked)
     events, processor = make_training(ranks=2, seconds=1), Processor()
     short = [said for event in events for _, said in processor.update(topics.OP_V1, event)]
     short += [said for _, said in processor.finish()]
-    summary = "Died: no rank is to blame: ended from outside. Next: read the traceback"
+    summary = "Died: no rank is to blame: ended from outside. Next: read the traceback."
     died = msgspec.structs.replace(found, id="d", kind="died", state="confirmed", ranks=ranks, summary=summary)
     lines = [line.split(maxsplit=1) for line in panel_of(*events, *short, hang, died).splitlines()]
     assert [words for label, words in lines if label == "Verdict"] == [
         "hang (confirmed): Ranks 0 and 2 have been blocked; rank 1 has not called it"
     ]
     told = [words for label, words in lines if label == "Next"]
-    assert all(words.startswith(start) for words, start in zip(told, next_, strict=True))
+    assert all(words.startswith(start) and not words.endswith(".") for words, start in zip(told, next_, strict=True))

@@ -43,7 +43,7 @@ def test_a_first_step_of_many_times_the_usual_one_leaves_the_picture() -> None:
     """Else all others are one flat line; the legend has its length."""
     drawn, legend = step_lines(course([30.0] + [0.1, 0.2] * 40))
     assert len(set(drawn.rsplit(" ", 1)[-1])) >= 3
-    assert "440 ms and more; longest column 30 s, shortest 100 ms" in legend
+    assert "440 ms and more; longest column 30.0 s, shortest 100 ms" in legend
 
 
 def test_columns_that_a_long_step_spans_are_no_gap() -> None:
