@@ -33,8 +33,10 @@ def _failed_before(case: Case, said: Outside) -> bool:
     def above(one: Statement) -> bool:
         return one.source.file == said.source.file and one.source.line < said.source.line
 
-    return any(above(one) for one in (*case.timeouts, *case.stalls)) or any(
-        above(one) for one in case.failures if one.role == "own" or one.name == "timeout_gloo"
+    return (
+        any(above(one) for one in case.timeouts)
+        or any(above(one) for one in case.stalls)
+        or any(above(one) for one in case.failures if one.role == "own" or one.name == "timeout_gloo")
     )
 
 

@@ -58,7 +58,8 @@ def _late(case: Case) -> Verdict | None:
 
 def _other_group(case: Case) -> str | None:
     """The group that timed out, unless it is the default one: the desync report counts the ranks of its group."""
-    groups = {one.group for one in (*case.timeouts, *case.progress) if one.group}
+    groups = {one.group for one in case.timeouts} | {one.group for one in case.progress}
+    groups.discard("")
     return None if not groups or groups & {"0", "default_pg"} else min(groups)
 
 

@@ -5,7 +5,7 @@ Rule of this file: numbers and words; no judgement is made here.
 
 from paceline.events import CPU_THROTTLED, QUOTA_LEAST, Evidence
 from paceline.gpu import throttle
-from paceline.words import step_time
+from paceline.words import seconds, step_time
 
 from ..episodes.causes import CAUSES
 from ..episodes.finding import Said, number
@@ -164,5 +164,5 @@ def _host_did(seen: StragglerEvidence) -> str:
     """What kept the host from launching, as far as it is told."""
     excess = max(seen.own_s - seen.peers_s, 0.0)
     parts = {words: seen.parts_s.get(name, 0.0) for name, words in _HOST_WORK.items()}
-    told = [f"{words} +{step_time(value)}" for words, value in parts.items() if value > _HOST_LEAST * excess]
+    told = [f"{words} +{seconds(value)}" for words, value in parts.items() if value > _HOST_LEAST * excess]
     return ", ".join(told) or "no other cause was found: Python between the launches"
