@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..evidence import Exit, Failure, Outside, Progress, Restarted, Role, Source, Statement, Stopped, Timeout
+from ..evidence import Exit, Failure, Outside, Placed, Progress, Restarted, Role, Source, Statement, Stopped, Timeout
 from .prefixes import Line
 
 _WORK = (
@@ -286,6 +286,11 @@ _SHELL = re.compile(
     r"(?:^|\s)\S{1,400}: line \d{1,7}: {1,4}(?P<pid>\d{1,10}) (?P<how>Killed|Segmentation fault|Aborted|Bus error)\b"
 )
 _AGENT = re.compile(r"Received (?:Signals\.)?(SIG\w{2,6}|\d{1,2}) death signal|got signal: (\d{1,2})")
+#: Composer's launcher: which rank it saw fail first, and the process of each.
+_COMPOSER = re.compile(r"\bRank (\d{1,7}) crashed with exit code (-?\d{1,4})\.")
+_COMPOSER_RANK = re.compile(
+    r"(?:ERROR:composer\.cli\.launcher:)?Global rank (\d{1,7}) \(PID (\d{1,10})\) exited with code "
+)
 #: Open MPI's handler, in the process that crashed.
 _CRASHED = re.compile(
     r"\[(?P<node>[A-Za-z0-9.-]{1,255}):(?P<pid>\d{1,10})\] Signal: [A-Z][a-z A-Z]{2,60} \((?P<code>4|6|7|8|11)\)"
@@ -434,6 +439,11 @@ def _of_process(text: str, node: str, source: Source) -> Iterator[Statement]:
         yield Exit(node=found["node"], source=source, code=-int(found["code"]), pid=int(found["pid"]))
     elif found := _SPAWN.search(text):
         yield Exit(rank=int(found[1]), node=node, source=source, code=_SIGNALS.get(found[2] or "", int(found[3] or 1)))
+    elif found := _COMPOSER.search(text):
+        yield Exit(rank=int(found[1]), node=node, source=source, code=_as_signal(int(found[2])), first=True)
+    elif found := _COMPOSER_RANK.match(text):
+        # How the others ended, whom it has ended itself, says nothing.
+        yield Placed(rank=int(found[1]), node=node, source=source, pid=int(found[2]))
     else:
         yield from _of_outside(text, node, source)
 

@@ -58,6 +58,9 @@ WORDS = tuple(
                 "death signal",
                 "got signal",
                 "] Signal: ",
+                "crashed with exit code",
+                "exited with code",
+                "global rank",
                 "oom_kill event",
                 "oom-kill event",
                 " Killed ",
@@ -84,6 +87,8 @@ _BLOCKS: tuple[tuple[Callable[[], "Block"], tuple[str, ...]], ...] = (
 )
 
 
+#: Composer's launcher quotes what each rank has written.
+_PART = re.compile(r"-{4,20}(Begin|End) global rank (\d{1,7}) STD(?:OUT|ERR)-{4,20}")
 #: What ends an attempt.
 _ENDS = (Exit, Failure, Outside, Timeout)
 
@@ -131,6 +136,8 @@ class LogFile:
         self._begun: set[int] = set()
         self._failed = False
         self._spoke: tuple[int | None, int] = None, 0
+        #: The rank whose output is quoted from here on.
+        self._part: int | None = None
         self.left_out = 0
 
     def read(self, stream: Readable) -> list[Statement]:
@@ -175,7 +182,9 @@ class LogFile:
     def _line(self, raw: str) -> None:
         for text in texts(raw):
             line = unwrapped(text)
-            rank = line.rank if line.rank is not None else self._rank
+            if found := _PART.match(line.text):
+                self._part = int(found[2]) if found[1] == "Begin" else None
+            rank = next((one for one in (line.rank, self._part, self._rank) if one is not None), None)
             if line.local_rank is not None:
                 self._locals.add(line.local_rank)
             if line.rank is not None:

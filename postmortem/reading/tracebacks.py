@@ -13,6 +13,7 @@ from ..evidence import Failure, Place, Role, Source
 from ..places import innermost
 from . import ray_lines
 from .job_lines import classified, failure
+from .rich_boxes import RichBox
 
 _MOST_FRAMES = 512
 _MOST_VOICES = 8192
@@ -76,6 +77,8 @@ class _Open(msgspec.Struct):
     ranks: tuple[int, ...] = ()
     remote: bool = False
     chained: bool = False
+    #: Where it is drawn in one.
+    box: RichBox | None = None
     frames: list[Place] = msgspec.field(default_factory=list)
     ended: list[Failure] = msgspec.field(default_factory=list)
     reading: bool = True
@@ -99,8 +102,11 @@ class Tracebacks:
 
     def line(self, voice: str, text: str, rank: int | None, node: str, source: Source) -> Iterator[Voiced]:
         """Take a line; gives what is complete by it, each with its voice."""
-        if text.startswith("Traceback (most recent call last)"):
+        box = RichBox(text) if RichBox.begins(text) else None
+        if box is not None or text.startswith("Traceback (most recent call last)"):
             yield from self._begin(voice, rank, node, source)
+            if voice in self._open:
+                self._open[voice].box = box
             return
         if found := ray_lines.remote(text):
             yield from self._begin_remote(voice, found, source)
@@ -153,7 +159,10 @@ class Tracebacks:
             self._open[voice] = _Open(rank, node, source)
 
     def _read(self, current: _Open, text: str, source: Source) -> None:
-        if found := _FRAME.match(text):
+        if current.box is not None and current.box.open:
+            if (place := current.box.read(text)) and len(current.frames) < _MOST_FRAMES:
+                current.frames.append(place)
+        elif found := _FRAME.match(text):
             if len(current.frames) < _MOST_FRAMES:
                 current.frames.append(Place(found[1], int(found[2]), found[3] or ""))
         elif text[:1] not in (" ", "\t") and (found := _RAISED.match(text)):

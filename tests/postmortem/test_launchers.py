@@ -297,3 +297,30 @@ def test_an_error_file_without_a_table_is_of_a_local_rank(tmp_path):
     found = verdict(tmp_path, STEPS)
     assert found.ranks == ()
     assert re.search("local rank 1 of its node", found.cause)
+
+
+def composer(first, code, errors):
+    """What Composer's launcher prints at the end of four ranks; ``errors``: what each has written."""
+    text = (
+        f"ERROR:composer.cli.launcher:Rank {first} crashed with exit code {code}.\n"
+        "Waiting up to 30 seconds for all training processes to terminate. Press Ctrl-C to exit immediately.\n"
+    )
+    for rank in range(4):
+        for kind, said in (("STDOUT", STEPS), ("STDERR", errors.get(rank, ""))):
+            head = f"Global rank {rank} (PID {700 + rank}) exited with code {code if rank == first else -9}\n"
+            text += f"{head}----------Begin global rank {rank} {kind}----------\n{said}"
+            text += f"----------End global rank {rank} {kind}----------\n"
+    return text + f"ERROR:composer.cli.launcher:Global rank 0 (PID 700) exited with code {-9 if first else code}\n"
+
+
+def test_the_rank_that_composers_launcher_saw_crash_is_named_and_none_that_it_ended_itself(tmp_path):
+    (tmp_path / "job.log").write_text(composer(2, -7, {}))
+    found = decide(read([str(tmp_path)], 1 << 30).statements)
+    assert (found.kind, found.ranks) == ("died", (2,))
+    assert "SIGBUS" in found.cause
+
+
+def test_what_composers_launcher_quotes_is_of_the_rank_in_its_title(tmp_path):
+    (tmp_path / "job.log").write_text(composer(3, 1, {1: LOST, 3: RAISED}))
+    found = decide(read([str(tmp_path)], 1 << 30).statements)
+    assert (found.kind, found.ranks, found.line) == ("died", (3,), "/app/train.py:10 step")
