@@ -311,4 +311,6 @@ def open_store(url: str, environ: Mapping[str, str]) -> Store:
     except ImportError as error:
         raise StoreError(f"s3://…: reading it needs {install('history')}") from error
     endpoint = environ.get("AWS_ENDPOINT_URL") or None
+    if endpoint is not None and not endpoint.startswith(("http://", "https://")):
+        raise StoreError("AWS_ENDPOINT_URL: an address begins with http:// or https://")
     return Store(BucketFiles(s3fs.S3FileSystem(endpoint_url=endpoint, use_listings_cache=False), "s3", rest))

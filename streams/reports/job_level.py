@@ -90,7 +90,7 @@ class JobLevel:
         self.spread.add(window.step_p95_s, steps * _SLOW_PART)
         self.owns.add(window.own_median_s, steps)
         if window.wait_ratio is not None:
-            spent_s = window.step_median_s * steps
+            spent_s = _mean_step_s(window) * steps
             self.waited = [self.waited[0] + window.wait_ratio * spent_s, self.waited[1] + spent_s]
         for name, spent_s in window.phase_median_s.items():
             if name in _PLACE:
@@ -183,6 +183,12 @@ class JobLevel:
             last = max(int((at_s + self.own.column_s - start_s) // self.course.column_s), first + 1)
             own[:, first : min(last, columns)] = means[[self.ranks[one].row for one in ranks], column][:, None]
         return own
+
+
+def _mean_step_s(window: JobWindow) -> float:
+    """The mean step of the median rank: its work, and its waits by their share. A median does not see one long wait."""
+    works = 1.0 - min(window.wait_ratio or 0.0, 1.0)
+    return max(window.step_median_s, window.own_median_s / works if works else 0.0)
 
 
 def with_ranks(level: JobLevel, levels: Iterable[JobLevel]) -> JobLevel:

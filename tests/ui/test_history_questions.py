@@ -169,8 +169,8 @@ def test_a_jobs_waiting_is_a_share_of_its_time(kept_of):
     """Of two windows in one point the slow one counts for more, as in `paceline history jobs`."""
     same = {"cluster": "default", "job": "llm", "length_s": 60.0, "steps": 40}
     start_s = NOW_S // 3600 * 3600 - HOUR_S
-    quick = job_window(start_s=start_s, step_median_s=0.05, wait_ratio=0.1, **same)
-    slow = job_window(start_s=start_s + 1, step_median_s=0.5, wait_ratio=0.3, **same)
+    quick = job_window(start_s=start_s, step_median_s=0.05, own_median_s=0.045, wait_ratio=0.1, **same)
+    slow = job_window(start_s=start_s + 1, step_median_s=0.5, own_median_s=0.35, wait_ratio=0.3, **same)
     (row,) = answer(kept_of((NOW_S, quick), (NOW_S, slow)), questions.pace(Sought(job="llm"), NOW_S))
     assert row["wait_ratio"] == pytest.approx((0.1 * 2 + 0.3 * 20) / 22)
 

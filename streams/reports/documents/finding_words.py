@@ -57,17 +57,21 @@ def _ranks(finding: Finding) -> str:
     return f"ranks {ranges(finding.ranks)}" if held is None else held.words
 
 
-def steps(finding: Finding) -> str:
-    """Its steps; one that is open lasts beyond them."""
+#: How far a finding that is open goes, by whether its job has ended.
+_LASTS = {False: ", open", True: ", to the end"}
+
+
+def steps(finding: Finding, *, ended: bool) -> str:
+    """Its steps; one that is open lasts beyond them, of a job that has ``ended`` to its end."""
     if finding.first_step < 0:
         return ""
     first, last = finding.first_step, finding.last_step
     is_open = finding.state != "recovered" and finding.kind != "died"
-    return (str(first) if first == last else f"{first}-{last}") + (", open" if is_open else "")
+    return (str(first) if first == last else f"{first}-{last}") + _LASTS[ended] * is_open
 
 
-def findings_table(episodes: list[Episode], length_s: float) -> Table:
-    """A row a finding, with its sentence."""
+def findings_table(episodes: list[Episode], length_s: float, *, ended: bool = False) -> Table:
+    """A row a finding, with its sentence; ``ended``: of a job that is over."""
     rows = []
     for episode in episodes[:MOST_ROWS]:
         one = episode.finding
@@ -77,7 +81,7 @@ def findings_table(episodes: list[Episode], length_s: float) -> Table:
                 kind_words(one.kind),
                 who(one),
                 state_words(one.kind, one.state),
-                steps(one),
+                steps(one, ended=ended),
                 since,
                 seconds(one.cost.lost_s) if one.cost.lost_s else "",
                 hours(one.cost.gpu_hours) if one.cost.gpu_hours else "",

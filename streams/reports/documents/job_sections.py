@@ -198,7 +198,7 @@ def _findings(job: JobReport) -> list[Block]:
         if len(job.episodes) > MOST_LANES:
             caption += f" The {MOST_LANES} most expensive of {len(job.episodes)}."
         blocks.append(Picture(pictures.timeline(job.course, shown), caption, episode_lines(job.course, shown)))
-    blocks.append(findings_table(job.episodes, job.elapsed_s))
+    blocks.append(findings_table(job.episodes, job.elapsed_s, ended=job.exit_status is not None))
     if len(job.episodes) > MOST_ROWS:
         blocks.append(Paragraph(f"{len(job.episodes) - MOST_ROWS} more are not listed.", quiet=True))
     return blocks

@@ -52,6 +52,11 @@ def test_a_damaged_manifest_is_told_with_its_place(any_store: Callable[[], Store
         store.newest()
 
 
+def test_an_address_of_a_bucket_without_its_scheme_is_named():
+    with pytest.raises(StoreError, match=r"AWS_ENDPOINT_URL: an address begins with http:// or https://"):
+        open_store("s3://archive/a", {"AWS_ENDPOINT_URL": "minio.example:9000"})
+
+
 def test_a_folder_is_for_its_user_and_group(tmp_path: Path):
     store = open_store(str(tmp_path / "archive"), {})
     store.write(PATH, b"rows")

@@ -311,7 +311,16 @@ def test_what_is_beyond_the_limits_is_in_the_report(report_of, monkeypatch):
 def test_waiting_is_a_share_of_time_not_of_steps(report_of):
     """One step of 9 s that nobody waited in, and one of 1 s that was all waiting."""
     windows = [
-        job_window(start_s=10.0 * at, steps=1, step_median_s=s, wait_ratio=w)
+        job_window(start_s=10.0 * at, steps=1, step_median_s=s, own_median_s=s * (1 - w), wait_ratio=w)
         for at, s, w in ((0, 9.0, 0.0), (1, 1.0, 1.0))
     ]
     assert report_of(*windows).jobs[0].wait_ratio == pytest.approx(0.1)
+
+
+def test_one_long_wait_counts_though_the_median_of_its_window_does_not_see_it(report_of):
+    """Ninety steps of 0.1 s, and in another window as many with one of 39 s among them, in a collective that hung."""
+    windows = [
+        job_window(start_s=0.0, steps=90, step_median_s=0.1, own_median_s=0.1, wait_ratio=0.0),
+        job_window(start_s=60.0, steps=90, step_median_s=0.1, own_median_s=0.1, wait_ratio=39 / 48),
+    ]
+    assert report_of(*windows).jobs[0].wait_ratio == pytest.approx(39 / 57)

@@ -177,6 +177,8 @@ def test_one_step_is_no_range():
     text = as_text(document_of(job_window(), finding(first_step=109, last_step=109)))
     assert "109, open" in text
     assert "109-109" not in text
+    ended = as_text(document_of(described(ended_s=1100.0, exit_status=0), job_window(), finding(last_step=109)))
+    assert "109, to the end" in ended
 
 
 def test_few_letters_stay_on_one_line():
