@@ -15,14 +15,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+from experiments.forking import forking
 from experiments.machine import headline, machine
 from experiments.markdown import table
+from experiments.processes import free_ports
 
-from .cases import BY_NAME, CASES, Outcome, hangs_of, judged
+from .cases import BY_NAME, CASES, RANKS, TORCHRUN, Outcome, hangs_of, judged
 
 EXAMPLES = """examples:
   make bench-hangs                                     every case three times; some forty minutes
   make bench-hangs ARGS='--runs 20 --at-once 4 --out hangs.jsonl'  go on where it was ended, four at a time
+  make bench-hangs ARGS='--forked --runs 20 --at-once 6'   ranks forked from one process: a quarter of the time
   make bench-hangs ARGS='--only fifo,stop --runs 1'
 """
 HEAD = ["case", "runs", "suspected (s)", "confirmed (s)", "right kind", "right rank", "right line"]
@@ -41,7 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     with ThreadPoolExecutor(options.at_once) as pool:
         try:
-            for ran in as_completed([pool.submit(_run, case, path.parent) for case in wanted]):
+            ports = free_ports(len(wanted)) if options.forked else [0] * len(wanted)
+            for ran in as_completed(
+                [pool.submit(_run, case, path.parent, port) for case, port in zip(wanted, ports, strict=True)]
+            ):
                 outcome = ran.result()
                 outcomes.append(outcome)
                 with path.open("a", encoding="utf-8") as file:
@@ -55,10 +61,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(one.kind and one.ranks and one.line for one in shown) else 1
 
 
-def _run(case: str, kept: Path) -> Outcome:
-    """What came of one run; the recording of one that is not right stays in ``kept``."""
+def _run(case: str, kept: Path, port: int) -> Outcome:
+    """What came of one run; the recording of one that is not right stays in ``kept``. At a ``port`` forked ranks meet;
+    without one torchrun starts them."""
     with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
-        outcome = judged(BY_NAME[case], hangs_of(case, Path(folder)))
+        forked = forking(RANKS, Path(folder), port)
+        started = ((sys.executable, *forked.command), forked.environ) if port else (TORCHRUN, None)
+        outcome = judged(BY_NAME[case], hangs_of(case, Path(folder), *started))
         recording = Path(folder, "run.jsonl.zst")
         if not (outcome.kind and outcome.ranks and outcome.line) and recording.exists():
             wrong = kept / f"hang-{case}-{time.time_ns()}.jsonl.zst"
@@ -78,6 +87,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     at_once = "runs at a time (1): their ranks wait most of the time, and load each other while they start"
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="runs of each case (3)")
     parser.add_argument("--at-once", type=_positive, default=1, metavar="N", help=at_once)
+    forked = "ranks forked from one process that has imported PyTorch, in place of torchrun's"
+    parser.add_argument("--forked", action="store_true", help=forked)
     parser.add_argument("--only", type=_names, default=names, metavar="NAMES", help=f"of {', '.join(names)}")
     parser.add_argument("--out", default="build/hangs.jsonl", metavar="FILE", help="outcomes (build/hangs.jsonl)")
     options = parser.parse_args(argv)

@@ -75,7 +75,10 @@ def test_a_job_waits_a_share_of_its_time_not_of_its_steps(store: Store, ask: Ask
 def test_one_long_wait_counts_though_the_median_of_its_minute_does_not_see_it(store: Store, ask: Ask):
     """Ninety steps of 0.1 s a minute; in the second minute one of them hung for 39 s."""
     of = {"steps": 90, "length_s": 60.0, "step_median_s": 0.1, "own_median_s": 0.1}
-    windows = [job_window(start_s=NOW_S, wait_ratio=0.0, **of), job_window(start_s=NOW_S + 60, wait_ratio=39 / 48, **of)]
+    windows = [
+        job_window(start_s=NOW_S, wait_ratio=0.0, **of),
+        job_window(start_s=NOW_S + 60, wait_ratio=39 / 48, **of),
+    ]
     commit(Writer(store), windows)
     ((waiting,),) = ask("SELECT wait_ratio FROM jobs")
     assert waiting == pytest.approx(39 / 57)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from experiments.forking import forking
 from experiments.hangs.cases import BY_NAME, CASES, RANKS, hangs_of, judged
-from tests.forking import forking
 
 # Its ranks wait most of the time: it may run beside other tests that start PyTorch.
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch-waits")]

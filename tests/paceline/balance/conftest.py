@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.forking import SCRIPT as FORKED
+from experiments.forking import SCRIPT as FORKED
 
 SCRIPTS = Path(__file__).parent / "scripts"
 ROOT = Path(__file__).parents[3]

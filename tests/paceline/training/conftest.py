@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from experiments.forking import Forking, forking
 from paceline.sidecar.decode import MarkDecoder, fault_in
 from paceline.sidecar.rank_messages import decode
 from paceline.sidecar.rank_rows import PARTS, CollectiveRow, Report, StepRow
 from paceline.training.messages import SOCKET_VARIABLE, Bye, Hello, LinkReport, Marks
-from tests.forking import Forking, forking
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = Path(__file__).parent / "scripts"

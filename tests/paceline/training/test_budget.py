@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.forking import Forking
+from experiments.forking import Forking
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.forking import Forking
+from experiments.forking import Forking
 
 pytestmark = [pytest.mark.landing, pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 LAUNCH = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")

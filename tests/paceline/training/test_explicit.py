@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from experiments.forking import Forking
 from paceline import columns, topics, wire
 from paceline.recording import Line, read
-from tests.forking import Forking
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 LOOP = """

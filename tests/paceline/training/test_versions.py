@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from experiments.analyzed import findings_in
+from experiments.forking import Forking
 from paceline import topics, wire
 from paceline.events import StepTimings
 from paceline.recording import Line, read
 from paceline.training.versions import versions_of
-from tests.forking import Forking
 
 TRAIN = """
 import os, sys, torch
