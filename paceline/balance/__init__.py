@@ -1,4 +1,4 @@
-"""Balancing: workers of a synchronous training run get as many samples as they are fast, with exact gradients.
+"""Balancing: workers of a synchronous training run get as many samples as their speed allows, with exact gradients.
 
 Rule of this package: it runs in the user's training process, so it needs the standard library, and PyTorch in the files
 that train; what decides (`controller`, and all that it imports; `stages`) is pure and runs anywhere.

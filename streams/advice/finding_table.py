@@ -60,7 +60,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         (
             "Run the same step alone on that device. Slow again: check the device. "
             "Fast: check that rank's code path or data.",
-            "Until then let ranks take as many samples as they are fast, measured as they go: a BalancedSampler, "
+            "Until then give each rank as many samples as its speed allows, measured as it goes: a BalancedSampler, "
             "balance(model, optimizer, sampler), and balancer.backward(loss) in the script (docs/balancing.md).",
             "If other jobs are slow on that device, too, it is the hardware: test it (dcgmi diag -r 3).",
         ),

@@ -67,7 +67,7 @@ class FollowUp:
         return said
 
     def balanced(self, job: str) -> list[Suggestion]:
-        """The ranks of ``job`` take as much work as they are fast, whether anybody had accepted that or not."""
+        """The ranks of ``job`` take as much work as their speed allows, whether anybody had accepted that or not."""
         asked = [entry for entry in self._of(job) if entry.action == "rebalance"]
         return [said for entry in asked for said in self.ledger.move(entry, "seen")]
 

@@ -30,12 +30,13 @@ class Day(msgspec.Struct, frozen=True):
 
 
 class NodeLine(msgspec.Struct, frozen=True):
-    """A node: device-hours, those that jobs lost to it, and how many findings name it."""
+    """A node: device-hours, those that jobs lost to it, and how many findings name it. Of a node none of whose devices
+    was sampled it is not known for how long they were throttled."""
 
     node: str
     use: Use
     lost_hours: float
-    throttled_hours: float
+    throttled_hours: float | None
     findings: int
     kinds: list[str]
 
@@ -187,13 +188,13 @@ class ClusterBuilder:
                 node,
                 used.get(node, Use()),
                 lost.get(node, 0.0),
-                throttled.get(node, 0.0),
+                throttled.get(node, 0.0) if node in used else None,
                 len(kinds.get(node, ())),
                 sorted(set(kinds.get(node, ()))),
             )
             for node in names
         ]
-        return sorted(lines, key=lambda one: (-one.lost_hours, -one.findings, -one.throttled_hours, one.node))
+        return sorted(lines, key=lambda one: (-one.lost_hours, -one.findings, -(one.throttled_hours or 0.0), one.node))
 
 
 def _order(job: JobReport) -> tuple[float, float, str]:

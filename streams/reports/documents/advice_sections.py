@@ -15,6 +15,8 @@ from .document import Block, Heading, Notice, Paragraph, Table, without_empty
 from .quantities import UNKNOWN, amount, count, share
 
 MOST_OPEN, MOST_ROWS = 12, 60
+#: Why a suggestion came into a state, where nobody has given a reason.
+_WHY = {"withdrawn": "what it rested on is over, or a stronger one replaced it"}
 _BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -52,7 +54,7 @@ def _order(one: Suggestion) -> tuple[int, float, str]:
 def _row(one: Suggestion) -> tuple[str, ...]:
     effect = one.effect
     numbers = ("", "", "", "") if effect is None else _effect(effect)
-    return (one.title, one.state.replace("_", " "), *numbers, one.because)
+    return (one.title, one.state.replace("_", " "), *numbers, one.because or _WHY.get(one.state, ""))
 
 
 def _effect(effect: Effect) -> tuple[str, str, str, str]:

@@ -75,6 +75,8 @@ def test_what_jobs_lost_is_put_down_to_causes_and_nodes(report_of):
     report = report_of(job_window(), finding(nodes=["a", "b"], cost=cost, first_step=100, last_step=109))
     assert [(one.cause, one.device_hours) for one in report.lost] == [("worker_compute", pytest.approx(4.0))]
     assert {one.node: one.lost_hours for one in report.nodes} == {"a": pytest.approx(2.0), "b": pytest.approx(2.0)}
+    # Nobody sampled their devices: for how long these were throttled is not known.
+    assert {one.throttled_hours for one in report.nodes} == {None}
 
 
 def test_exonerated_nodes_are_not_blamed(report_of):

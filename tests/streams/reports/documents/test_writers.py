@@ -160,6 +160,10 @@ def test_suggestions_that_are_over_have_a_section_of_their_own():
     headings = [block.text for block in document.blocks if isinstance(block, Heading)]
     assert "What became of suggestions" in headings
     assert "Suggestions" not in headings
+    assert "a stronger one replaced it" in as_text(document)
+    given = document_of(job_window(), suggestion(state="withdrawn", because="the node is replaced"))
+    assert "the node is replaced" in as_text(given)
+    assert "a stronger one" not in as_text(given)
 
 
 def test_a_job_that_has_ended_no_longer_hangs():
