@@ -3,10 +3,14 @@
 import contextlib
 import io
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 from streams.analyze import main
+
+#: Standard output is the process's: of two at once each would have some of the other's.
+_one_at_a_time = threading.Lock()
 
 
 def findings_in(recording: Path) -> list[dict[str, Any]]:
@@ -17,7 +21,7 @@ def findings_in(recording: Path) -> list[dict[str, Any]]:
     """
     written = io.BytesIO()
     out = io.TextIOWrapper(written, encoding="utf-8")
-    with contextlib.redirect_stdout(out):
+    with _one_at_a_time, contextlib.redirect_stdout(out):
         status = main([str(recording), "--json"])
         out.flush()
     if status:
