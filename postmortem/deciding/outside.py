@@ -41,9 +41,11 @@ def _failed_before(case: Case, said: Outside) -> bool:
 
 
 def _verdict(case: Case, said: Outside) -> Verdict:
-    node = (said.node,) if said.reason in ("node failure", "node shutdown", "eviction") and said.node else ()
+    node = (said.node,) if said.reason in _OF_A_NODE and said.node else ()
     words = {
         "time limit": "the time limit of the job",
+        "memory limit": "the memory limit of the job",
+        "lost node": "its launcher lost the connection to a node: that failed, or its network",
         "node failure": "a node failed",
         "node shutdown": "a node was shut down",
     }
@@ -53,14 +55,21 @@ def _verdict(case: Case, said: Outside) -> Verdict:
         cause=f"ended from outside: {what}; what ranks say afterwards follows from it",
         victims=tuple(sorted(case.ranks)),
         nodes=node,
-        sure="certain" if said.strong else "likely",
-        next=_next(said.reason),
+        sure="certain" if said.strong and said.reason != "lost node" else "likely",
+        next=_next(said.reason, named=bool(node)),
         grounds=grounds(said),
     )
 
 
-def _next(reason: str) -> str:
+_OF_A_NODE = ("node failure", "lost node", "node shutdown", "eviction")
+
+
+def _next(reason: str, *, named: bool) -> str:
+    if reason == "node failure" and not named:
+        return "find the node (sacct -j JOB -o jobid,state,nodelist; sinfo -R), and start again without it"
     return {
+        "memory limit": "less memory (fewer loader workers, smaller buffers), or a higher limit",
+        "lost node": "look at that node, and start again without it",
         "time limit": "ask for more time, or go on from the last checkpoint",
         "preemption": "start it again from the last checkpoint",
         "node failure": "look at that node, and start again without it",

@@ -87,6 +87,9 @@ ROWS: tuple[Row, ...] = (
         r"unspecified launch failure|uncorrectable (?:ECC|NVLink) error|hardware stack error|misaligned address|"
         r"the launch timed out)",
     ),
+    _row("cuda", "own", "Memory access fault by GPU", r"(?P<text>Memory access fault by GPU node-\d{1,4})"),
+    # The handler of Ray and others; SIGABRT and SIGTERM follow from others' ends.
+    _row("crash", "own", " received at time=", r"\*\*\* (?P<text>SIG(?:SEGV|BUS|ILL|FPE)) received at time="),
     _row(
         "peer_gone",
         "victim",
@@ -119,6 +122,12 @@ ROWS: tuple[Row, ...] = (
         "victim",
         "Got completion from peer",
         _COMPLETION,
+    ),
+    _row(
+        "network",
+        "victim",
+        "completed with error",
+        r"NET/OFI Request \S{1,40} completed with error\. RC: (?P<number>\d{1,4})",
     ),
     _row(
         "network_event",
@@ -200,6 +209,8 @@ ROWS: tuple[Row, ...] = (
         "out of memory",
         r"(?:CUDA|HIP|XPU) out of memory\. Tried to allocate (?P<text>[\d.]{1,20} \w{1,5})",
     ),
+    # NCCL's last error, below the exception of its rank.
+    _row("memory_device", "own", "Cuda failure", r"^Cuda failure (?:\d{1,4} )?'out of memory'"),
     _row("memory_device", "own", "CUDA error: out of memory", r"(?:CUDA|HIP) error: out of memory"),
     _row(
         "memory_host",
@@ -282,6 +293,18 @@ _SLURM = re.compile(
     r"\*\*\* (?:JOB|STEP) \S{1,60} ON (\S{1,255}) CANCELLED AT \S{1,40}"
     r"(?: DUE TO (TIME LIMIT|PREEMPTION|NODE FAILURE))?"
 )
+_NODE_FAILED = re.compile(r"srun: error: Node failure on ([A-Za-z0-9.-]{1,255})")
+#: Why PBS (``=>> PBS: job killed: walltime 3607 exceeded limit 3600``) and LSF have ended a job.
+_SCHEDULER = re.compile(
+    r"PBS: job killed: (walltime|cput|p?v?mem)\b"
+    r"|\bTERM_(RUNLIMIT|CPULIMIT|MEMLIMIT|SWAP|PREEMPT|OWNER|ADMIN): job killed"
+)
+_SCHEDULERS_REASONS = {
+    **dict.fromkeys(("walltime", "cput", "RUNLIMIT", "CPULIMIT"), "time limit"),
+    **dict.fromkeys(("mem", "vmem", "pmem", "pvmem", "MEMLIMIT", "SWAP"), "memory limit"),
+    **dict.fromkeys(("OWNER", "ADMIN"), "cancelled"),
+    "PREEMPT": "preemption",
+}
 _SHELL = re.compile(
     r"(?:^|\s)\S{1,400}: line \d{1,7}: {1,4}(?P<pid>\d{1,10}) (?P<how>Killed|Segmentation fault|Aborted|Bus error)\b"
 )
@@ -451,9 +474,12 @@ def _of_process(text: str, node: str, source: Source) -> Iterator[Statement]:
 def _of_outside(text: str, node: str, source: Source) -> Iterator[Statement]:
     if found := _SLURM.search(text):
         reason = (found[2] or "cancelled").lower()
-        yield Outside(
-            node=found[1] if found[2] == "NODE FAILURE" else node, source=source, reason=reason, strong=bool(found[2])
-        )
+        # The node in it is the one whose daemon writes this, and that lives.
+        yield Outside(node=node, source=source, reason=reason, strong=bool(found[2]))
+    elif found := _NODE_FAILED.search(text):
+        yield Outside(node=found[1], source=source, reason="node failure", strong=True)
+    elif found := _SCHEDULER.search(text):
+        yield Outside(node=node, source=source, reason=_SCHEDULERS_REASONS[found[1] or found[2]], strong=True)
     elif found := _AGENT.search(text):
         yield Outside(node=node, source=source, reason=f"signal {found[1] or found[2]}", strong=False)
     elif found := _OOM_EVENT.search(text):

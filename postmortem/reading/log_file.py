@@ -61,6 +61,9 @@ WORDS = tuple(
                 "crashed with exit code",
                 "exited with code",
                 "global rank",
+                "Node failure on",
+                "PBS: job killed",
+                ": job killed",
                 "oom_kill event",
                 "oom-kill event",
                 " Killed ",
@@ -244,7 +247,9 @@ class LogFile:
             self._spoke = line.rank, self._number
         last, number = self._spoke
         goes_on = (
-            not line.voice and line.text.startswith(("nccl", "Last error", "socket")) and self._number - number < 5
+            not line.voice
+            and line.text.startswith(("nccl", "Last error", "socket", "Cuda failure"))
+            and self._number - number < 5
         )
         return last if rank is None and goes_on else rank
 

@@ -1,4 +1,5 @@
-"""The box that an MPI launcher prints of the first process that it saw end, whatever the width of its lines.
+"""The box that an MPI launcher prints of the first process that it saw end, or of a node that it has lost, whatever
+the width of its lines.
 
 Rule of this file: pure, a few lines at most. Open MPI 4 (mpirun) and 5 (prterun) wrap the sentence at other words, and
 terminals once more, so it is put together first. The launcher saw an exit, which is no cause.
@@ -7,7 +8,7 @@ terminals once more, so it is put together first. The launcher saw an exit, whic
 import re
 from collections.abc import Iterator
 
-from ..evidence import Exit, Source
+from ..evidence import Exit, Outside, Source
 
 WORDS = (
     "noticed that process",
@@ -15,6 +16,7 @@ WORDS = (
     "MPI_ABORT was invoked on rank",
     "application called MPI_Abort(MPI_COMM_WORLD",
     "BAD TERMINATION OF ONE OF",
+    "has lost communication with a remote daemon",
 )
 _MOST_LINES = 12
 _SIGNALLED = re.compile(
@@ -34,6 +36,10 @@ _ABORTED = re.compile(
 _MPICH = re.compile(r"application called MPI_Abort\(MPI_COMM_WORLD, (-?\d{1,9})\) - process (\d{1,7})\b")
 #: Intel's; MPICH's own does not say the rank.
 _INTEL = re.compile(r"RANK (\d{1,7}) PID (\d{1,10}) RUNNING AT ([A-Za-z0-9.-]{1,255}) = KILLED BY SIGNAL: (\d{1,2})\b")
+#: Of a whole node: its daemon answers no more.
+_LOST = re.compile(
+    r"lost communication with a remote daemon\..{1,300}? Remote daemon: \S{1,200} on node ([A-Za-z0-9.-]{1,255})"
+)
 
 
 class MpiBox:
@@ -43,8 +49,8 @@ class MpiBox:
         self.open = False
         self._parts: list[str] = []
 
-    def line(self, text: str, source: Source) -> Iterator[Exit]:
-        """Take a line; the exit comes with the line that completes it."""
+    def line(self, text: str, source: Source) -> Iterator[Exit | Outside]:
+        """Take a line; what the box says comes with the line that completes it."""
         if any(word in text for word in WORDS):
             self.open, self._parts = True, []
         if not self.open:
@@ -68,4 +74,6 @@ class MpiBox:
         elif found := _INTEL.search(said):
             code = -int(found[4])
             yield Exit(rank=int(found[1]), node=found[3], source=source, code=code, pid=int(found[2]), first=True)
+        elif found := _LOST.search(said):
+            yield Outside(node=found[1], source=source, reason="lost node", strong=True)
         self.open = not found and len(self._parts) < _MOST_LINES

@@ -272,3 +272,38 @@ def test_a_crash_that_open_mpis_handler_prints_is_told_with_node_and_process(tmp
 def test_errors_that_a_device_itself_reports_are_device_faults(tmp_path, text):
     found = verdict(tmp_path, raised(3, f"RuntimeError: CUDA error: {text}", 30, PREFIX))
     assert (found.kind, found.ranks) == ("device_fault", (3,))
+
+
+def test_nccls_own_failure_for_memory_is_the_ranks(tmp_path):
+    """The exception says no more than that some CUDA call has failed."""
+    failed = raised(2, "torch.distributed.DistBackendError: NCCL error in: a.cpp:94, unhandled cuda error", 20, PREFIX)
+    last = "[rank2]: ncclUnhandledCudaError: Call to CUDA function failed.\n[rank2]: Last error:\n"
+    found = verdict(tmp_path, f"{failed}{last}[rank2]: Cuda failure 2 'out of memory'\n{lost(0, 1)}")
+    assert (found.kind, found.ranks) == ("died", (2,))
+    assert "out of device memory" in found.cause
+
+
+def test_a_fault_of_memory_on_an_amd_gpu_is_no_ranks_where_nothing_says_whose(tmp_path):
+    line = "Memory access fault by GPU node-4 (Agent handle: 0x55d8) on address 0x7f1c5e000000. Reason: Unknown.\n"
+    found = verdict(tmp_path, line + lost(0, 1))
+    assert (found.kind, found.ranks) == ("died", ())
+    assert "Memory access fault by GPU node-4" in found.cause
+    assert verdict(tmp_path, f"[rank3]: {line}{lost(0, 1)}").ranks == (3,)
+
+
+def test_a_crash_that_rays_handler_prints_is_told(tmp_path):
+    line = "*** SIGSEGV received at time=1700000000 on cpu 12 ***\n"
+    found = verdict(tmp_path, line)
+    assert (found.kind, found.ranks) == ("died", ())
+    assert "the interpreter crashed" in found.cause
+    assert verdict(tmp_path, line.replace("SIGSEGV", "SIGABRT")) is None
+
+
+def test_a_request_that_efa_could_not_complete_is_the_networks(tmp_path):
+    line = (
+        "ip-10-0-1-17:2201:2301 [3] nccl_net_ofi_rdma.c:1234 NCCL WARN NET/OFI Request 0x7f completed with error. RC: "
+        "122. Error: 4121 (Unresponsive receiver (reachable by EFA device but handshake failed)). Completed length: 0\n"
+    )
+    found = verdict(tmp_path, line + lost(0, 1))
+    assert (found.kind, found.ranks) == ("network", ())
+    assert "(status 122)" in found.cause

@@ -324,3 +324,22 @@ def test_what_composers_launcher_quotes_is_of_the_rank_in_its_title(tmp_path):
     (tmp_path / "job.log").write_text(composer(3, 1, {1: LOST, 3: RAISED}))
     found = decide(read([str(tmp_path)], 1 << 30).statements)
     assert (found.kind, found.ranks, found.line) == ("died", (3,), "/app/train.py:10 step")
+
+
+@pytest.mark.parametrize(
+    ("name", "daemons"),
+    [
+        ("ORTE", ("[[5234,0],0]", "[[5234,0],2]")),
+        ("PRTE", ("[prterun-head-123@0,0]", "[prterun-head-123@0,2]")),
+    ],
+)
+def test_the_node_that_mpirun_has_lost_is_named(tmp_path, name, daemons):
+    head, remote_one = daemons
+    text = (
+        f"{RULE}{name} has lost communication with a remote daemon.\n\n  HNP daemon   : {head} on node head\n"
+        f"  Remote daemon: {remote_one} on node worker-2\n\nThis is usually due to a failure of the TCP network\n"
+        f"connection to the node, or possibly an internal failure of\nthe daemon itself. We cannot recover.\n{RULE}"
+    )
+    (tmp_path / "job.log").write_text(STEPS + text)
+    found = decide(read([str(tmp_path)], 1 << 30).statements)
+    assert (found.kind, found.ranks, found.nodes) == ("died", (), ("worker-2",))

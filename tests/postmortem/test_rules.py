@@ -132,7 +132,34 @@ def test_ended_by_slurm_accuses_nobody_though_ranks_fail_afterwards(tmp_path, re
     )
     found = verdict(tmp_path, **{"job.log": log})
     assert (found.kind, found.ranks) == ("died", ())
-    assert found.nodes == (("node-3",) if reason == "NODE FAILURE" else ())
+    assert found.nodes == ()  # It is node-3 that writes this, so that lives.
+
+
+@pytest.mark.parametrize(
+    "cancelled",
+    ["", "slurmstepd: error: *** STEP 4242.0 ON node-1 CANCELLED AT 2026-11-20T09:00:00 DUE TO NODE FAILURE ***\n"],
+)
+def test_the_node_that_srun_says_has_failed_is_named(tmp_path, cancelled):
+    log = f"srun: error: Node failure on node-7\n{cancelled}srun: error: node-1: tasks 0-7: Killed\n"
+    found = verdict(tmp_path, **{"job.log": log})
+    assert (found.kind, found.ranks, found.nodes) == ("died", (), ("node-7",))
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("=>> PBS: job killed: walltime 3607 exceeded limit 3600", "the time limit of the job"),
+        ("=>> PBS: job killed: mem 12345678kb exceeded limit 12000000kb", "the memory limit of the job"),
+        ("TERM_RUNLIMIT: job killed after reaching LSF run time limit.", "the time limit of the job"),
+        ("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", "the memory limit of the job"),
+        ("TERM_OWNER: job killed by owner.", "cancelled"),
+        ("TERM_PREEMPT: job killed after preemption.", "preemption"),
+    ],
+)
+def test_what_pbs_and_lsf_have_ended_is_nobodys(tmp_path, line, reason):
+    found = verdict(tmp_path, **{"job.log": f"step 10\n{line}\n{closed(0)}{traceback(1, 'KeyboardInterrupt')}"})
+    assert (found.kind, found.ranks) == ("died", ())
+    assert f"ended from outside: {reason}" in found.cause
 
 
 def test_a_failure_before_the_time_limit_is_still_the_cause(tmp_path):
