@@ -45,7 +45,7 @@ def _verdict(case: Case, said: Outside) -> Verdict:
     words = {
         "time limit": "the time limit of the job",
         "memory limit": "the memory limit of the job",
-        "lost node": "its launcher lost the connection to a node: that failed, or its network",
+        "lost node": "the connection to a node was lost: it failed, or its network",
         "node failure": "a node failed",
         "node shutdown": "a node was shut down",
     }

@@ -20,6 +20,13 @@ _FINGERPRINT = re.compile(
 )
 _CALL = re.compile(r"OpType=\w{1,60}(?:, TensorShape=\[[\d, ]{0,400}\])?(?:, TensorDtypes=\w{0,40})?")
 
+#: What a rank did not come to, by the report that names it.
+_WHAT = {
+    "barrier_names": "monitoredBarrier",
+    "desync": "the collective that timed out",
+    "first_call": "the first collective of the group",
+}
+
 
 def verdict(case: Case) -> Verdict | None:
     """By the reports."""
@@ -27,19 +34,20 @@ def verdict(case: Case) -> Verdict | None:
 
 
 def _late(case: Case) -> Verdict | None:
-    said = [one for one in case.failures if one.name in ("barrier_names", "desync") and one.ranks]
+    said = [one for one in case.failures if one.name in _WHAT and one.ranks]
     if not said:
         return None
+    kind = said[0].name
+    said = [one for one in said if one.name == kind]
+    group = _other_group(case) if kind == "desync" else _other_store(said) if kind == "first_call" else None
     late = set.intersection(*(set(one.ranks) for one in said))
-    barrier = said[0].name == "barrier_names"
-    group = None if barrier else _other_group(case)
     if not late or group is not None:
         return _of_group(late, group, said) if group is not None else None
     others = case.ranks - late
     if len(late) > 2 and len(late) * 2 > len(case.ranks):
         return None
     found = standing(case, min(late))
-    what = "monitoredBarrier" if barrier else "the collective that timed out"
+    what = _WHAT[kind]
     if said[0].text.isdigit():
         what += f": collective {said[0].text} is the last that {'it' if len(late) == 1 else 'they'} finished"
     return Verdict(
@@ -63,12 +71,19 @@ def _other_group(case: Case) -> str | None:
     return None if not groups or groups & {"0", "default_pg"} else min(groups)
 
 
+def _other_store(said: list[Failure]) -> str | None:
+    """ "" for the group in whose first collective they waited, unless it is known to be the default one: ranks are
+    counted within it, and only newer versions write the key's prefix."""
+    return None if any("/default_pg/" in one.text for one in said) else ""
+
+
 def _of_group(members: set[int], group: str, said: list[Failure]) -> Verdict:
-    whose = f"{several(members)} of group {group}" if members else f"some ranks of group {group}"
+    of = f"group {group}" if group else "a group that is not named"
+    whose = f"{several(members)} of {of}" if members else f"some ranks of {of}"
     return Verdict(
         kind="hang",
-        cause=f"{whose} did not come to the collective that timed out; the report counts ranks within that group",
-        group=group,
+        cause=f"{whose} did not come to {_WHAT[said[0].name]}; the report counts ranks within that group",
+        group=group or None,
         sure="unsure",
         next="flight recorder dumps (TORCH_FR_BUFFER_SIZE=2000) say which ranks of the job these are",
         grounds=grounds(*said[:3]),

@@ -18,6 +18,10 @@ def verdict(case: Case) -> Verdict | None:
     for said in case.failures:
         if said.name == "port_taken":
             return _taken(said)
+        if said.name == "no_meeting":
+            return _no_meeting(said)
+        if said.name == "late_nodes":
+            return _late_nodes(said)
         found = _JOINED.search(said.text) if said.name == "not_joined" else None
         if found and int(found[2]) < int(found[3]):
             return _away(said, int(found[1]), int(found[2]), int(found[3]))
@@ -65,6 +69,31 @@ def _taken(said: Failure) -> Verdict:
             f"end what listens there (ss -ltnp{f' sport = :{port}' if port else ''}), or take another --master-port; "
             "torchrun --standalone takes a free one"
         ),
+        grounds=grounds(said),
+    )
+
+
+def _no_meeting(said: Failure) -> Verdict:
+    host, _, port = said.peer.partition(", ")
+    return Verdict(
+        kind="hang",
+        cause=(
+            f"{f'rank {said.rank}' if said.rank is not None else 'a rank'} could not connect to {host}:{port}, where "
+            "the ranks meet: rank 0 was not started there, ended before, or is not to be reached from there"
+        ),
+        victims=() if said.rank is None else (said.rank,),
+        sure="likely",
+        next=f"whether rank 0 runs on {host} (ps, its log), and from the other node: nc -vz {host} {port}",
+        grounds=grounds(said),
+    )
+
+
+def _late_nodes(said: Failure) -> Verdict:
+    return Verdict(
+        kind="hang",
+        cause="torchrun's rendezvous timed out: too few nodes came to it",
+        sure="likely",
+        next="the node without a torchrun (ps), --nnodes, and the same --rdzv-id and --rdzv-endpoint on each of them",
         grounds=grounds(said),
     )
 

@@ -195,6 +195,22 @@ ROWS: tuple[Row, ...] = (
     ),
     _row("port_taken", "victim", "EADDRINUSE", r"port: (?P<text>\d{1,5}),.{0,200}EADDRINUSE"),
     _row("port_taken", "victim", "failed to bind to", r"failed to bind to \S{1,200}:(?P<text>\d{1,5}) \(errno: 98"),
+    # The first collective of a group: all wait for the identifier that its first rank makes there.
+    _row(
+        "first_call",
+        "waiter",
+        "retrieving ncclUniqueId from [",
+        r"retrieving ncclUniqueId from \[(?P<ranks>\d{1,7})\] via c10d key-value store.{0,200}? got error: "
+        r"(?P<text>(?i:wait timeout|socket timeout).{0,200})",
+    ),
+    _row("store", "victim", "retrieving ncclUniqueId from [", r"retrieving ncclUniqueId from \["),
+    _row(
+        "no_meeting",
+        "waiter",
+        "The client socket has",
+        r"The client socket has .{0,200}?trying to connect to \((?P<peer>[\w.:%-]{1,255}, \d{1,5})\)",
+    ),
+    _row("late_nodes", "waiter", "RendezvousTimeoutError", r"RendezvousTimeoutError"),
     _row("store", "victim", "DistStoreError", r"DistStoreError: (?P<text>.{0,120})"),
     _row("store", "victim", "recvValue failed", r"recvValue failed on"),
     _row("store", "victim", "sendBytes failed", r"sendBytes failed on"),
@@ -294,6 +310,9 @@ _SLURM = re.compile(
     r"(?: DUE TO (TIME LIMIT|PREEMPTION|NODE FAILURE))?"
 )
 _NODE_FAILED = re.compile(r"srun: error: Node failure on ([A-Za-z0-9.-]{1,255})")
+_RAYS_NODE = re.compile(
+    r"The node with node id: \w{1,80} and address: ([\w.:-]{1,255}) .{0,300}?has been marked dead because"
+)
 #: Why PBS (``=>> PBS: job killed: walltime 3607 exceeded limit 3600``) and LSF have ended a job.
 _SCHEDULER = re.compile(
     r"PBS: job killed: (walltime|cput|p?v?mem)\b"
@@ -478,6 +497,8 @@ def _of_outside(text: str, node: str, source: Source) -> Iterator[Statement]:
         yield Outside(node=node, source=source, reason=reason, strong=bool(found[2]))
     elif found := _NODE_FAILED.search(text):
         yield Outside(node=found[1], source=source, reason="node failure", strong=True)
+    elif found := _RAYS_NODE.search(text):
+        yield Outside(node=found[1], source=source, reason="lost node", strong=True)
     elif found := _SCHEDULER.search(text):
         yield Outside(node=node, source=source, reason=_SCHEDULERS_REASONS[found[1] or found[2]], strong=True)
     elif found := _AGENT.search(text):

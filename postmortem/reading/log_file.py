@@ -62,6 +62,7 @@ WORDS = tuple(
                 "exited with code",
                 "global rank",
                 "Node failure on",
+                "has been marked dead because",
                 "PBS: job killed",
                 ": job killed",
                 "oom_kill event",

@@ -18,6 +18,8 @@ from .rich_boxes import RichBox
 _MOST_FRAMES = 512
 _MOST_VOICES = 8192
 _FRAME = re.compile(r'\s+File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,200}))?')
+#: What is drawn before the lines of an exception group.
+_GROUPED = re.compile(r"\s{1,80}(?:\+ Exception Group |\| )(?=\S|\s{2}File )")
 _RAISED = re.compile(r"([A-Za-z_][\w.]{0,200}?)(?:: (.{0,4000}).{0,65536})?$")
 _ORIGINAL = (
     "Original Traceback (most recent call last):",
@@ -39,6 +41,8 @@ _TEARDOWN = frozenset(
         "ActorDiedError",
         "WorkerCrashedError",
         "GeneratorExit",
+        "ExceptionGroup",  # Those in it follow, each with its own traceback.
+        "BaseExceptionGroup",
         "TrainingFailedError",
         "WorkerGroupError",
         "ControllerError",
@@ -102,6 +106,8 @@ class Tracebacks:
 
     def line(self, voice: str, text: str, rank: int | None, node: str, source: Source) -> Iterator[Voiced]:
         """Take a line; gives what is complete by it, each with its voice."""
+        if text.startswith("  ") and (voice in self._open or "Traceback (most" in text):
+            text = _GROUPED.sub("", text, count=1)
         box = RichBox(text) if RichBox.begins(text) else None
         if box is not None or text.startswith("Traceback (most recent call last)"):
             yield from self._begin(voice, rank, node, source)

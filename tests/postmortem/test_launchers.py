@@ -343,3 +343,26 @@ def test_the_node_that_mpirun_has_lost_is_named(tmp_path, name, daemons):
     (tmp_path / "job.log").write_text(STEPS + text)
     found = decide(read([str(tmp_path)], 1 << 30).statements)
     assert (found.kind, found.ranks, found.nodes) == ("died", (), ("worker-2",))
+
+
+def test_the_node_that_ray_has_given_up_is_named(tmp_path):
+    text = (
+        "(raylet) The node with node id: 8a7f and address: 10.0.0.7 and node name: 10.0.0.7 has been marked dead "
+        "because the detector has missed too many heartbeats from it.\n"
+    )
+    (tmp_path / "job.log").write_text(text + RAISED.replace("ValueError: bad label", "ConnectionResetError: peer"))
+    found = decide(read([str(tmp_path)], 1 << 30).statements)
+    assert (found.kind, found.ranks, found.nodes) == ("died", (), ("10.0.0.7",))
+
+
+def test_of_an_exception_group_the_exception_in_it_counts(tmp_path):
+    text = (
+        "  + Exception Group Traceback (most recent call last):\n"
+        '  |   File "/app/train.py", line 50, in main\n  |     raise ExceptionGroup("batch", errors)\n'
+        "  | ExceptionGroup: batch (1 sub-exception)\n  +-+---------------- 1 ----------------\n"
+        '    | Traceback (most recent call last):\n    |   File "/app/train.py", line 44, in load\n'
+        '    |     raise ValueError("bad shard")\n    | ValueError: bad shard\n    +-----------------------------\n'
+    )
+    (tmp_path / "job.log").write_text("".join(f"[rank1]: {line}\n" for line in text.splitlines()))
+    found = decide(read([str(tmp_path)], 1 << 30).statements)
+    assert (found.kind, found.ranks, found.line) == ("died", (1,), "/app/train.py:44 load")

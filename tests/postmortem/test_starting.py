@@ -121,3 +121,60 @@ def test_a_rank_that_raised_is_the_cause_and_not_that_others_could_not_connect_t
 def test_tries_that_nccl_goes_on_from_are_no_failure(tmp_path):
     line = "gpu3:715:790 [1] NCCL INFO Call to connect returned Connection refused, retrying\n"
     assert verdict(tmp_path, job=line) is None
+
+
+def first_call(rank, error, first=0):
+    return (
+        f"[rank{rank}]: Traceback (most recent call last):\n"
+        f'[rank{rank}]:   File "/app/train.py", line 31, in main\n'
+        f"[rank{rank}]: torch.distributed.DistBackendError: [{rank}] is setting up NCCL communicator and retrieving "
+        f"ncclUniqueId from [{first}] via c10d key-value store by key '0', but store->get('0') got error: {error}\n"
+    )
+
+
+LATE = "wait timeout after 600000ms, keys: {}0//cuda//0"
+
+
+def test_the_rank_that_did_not_come_to_the_first_collective_is_named(tmp_path):
+    """All the others raise the same, and it is not the program's."""
+    found = verdict(
+        tmp_path, job=first_call(7, LATE.format("/default_pg/")) + first_call(3, LATE.format("/default_pg/"))
+    )
+    assert (found.kind, found.ranks, found.victims) == ("hang", (0,), (3, 7))
+    assert "did not come to the first collective of the group" in found.cause
+
+
+def test_the_first_rank_of_a_group_that_is_not_known_is_no_rank_of_the_job(tmp_path):
+    found = verdict(tmp_path, job=first_call(7, LATE.format("/")) + first_call(3, LATE.format("/")))
+    assert (found.kind, found.ranks) == ("hang", ())
+    assert "rank 0 of a group that is not named" in found.cause
+
+
+def test_who_lost_the_store_at_the_first_collective_is_a_victim(tmp_path):
+    text = first_call(7, "Connection reset by peer") + RAISED
+    found = verdict(tmp_path, job=text)
+    assert (found.kind, found.ranks, found.victims) == ("died", (1,), (7,))
+
+
+@pytest.mark.parametrize("rank", ["", "[rank5]: "])
+def test_a_rank_that_never_reached_the_meeting_place_is_told_with_it(tmp_path, rank):
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/app/train.py", line 12, in <module>',
+        "torch.distributed.DistNetworkError: The client socket has timed out after 600000ms while trying to connect to "
+        "(node-0, 29500).",
+    ]
+    found = verdict(tmp_path, job="".join(f"{rank}{line}\n" for line in lines))
+    assert (found.kind, found.ranks) == ("hang", ())
+    assert f"{'rank 5' if rank else 'a rank'} could not connect to node-0:29500, where the ranks meet" in found.cause
+    assert "nc -vz node-0 29500" in found.next
+
+
+def test_a_rendezvous_to_which_too_few_nodes_came_is_told(tmp_path):
+    text = (
+        'Traceback (most recent call last):\n  File "/usr/local/bin/torchrun", line 8, in <module>\n'
+        "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError\n"
+    )
+    found = verdict(tmp_path, job=text)
+    assert (found.kind, found.ranks, found.line) == ("hang", (), None)
+    assert "too few nodes came" in found.cause
