@@ -100,8 +100,7 @@ OF_LONG_WINDOWS = f"length_s >= {LONG_WINDOW_S:g}"
 _MEAN_STEP_S = "greatest(step_median_s, own_median_s / nullif(1 - least(wait_ratio, 1), 0))"
 #: The share of the time of windows, not of their steps, for which the median rank waits: slow steps count for more.
 WAITING_RATIO = (
-    f"sum(wait_ratio * steps * {_MEAN_STEP_S}) "
-    f"/ nullif(sum(steps * {_MEAN_STEP_S}) FILTER (wait_ratio IS NOT NULL), 0)"
+    f"sum(wait_ratio * steps * {_MEAN_STEP_S}) / nullif(sum(steps * {_MEAN_STEP_S}) FILTER (wait_ratio IS NOT NULL), 0)"
 )
 
 #: Of jobs that were described before the period, those that were still there in it. What a job lost by its findings is

@@ -328,6 +328,8 @@ _SHELL = re.compile(
     r"(?:^|\s)\S{1,400}: line \d{1,7}: {1,4}(?P<pid>\d{1,10}) (?P<how>Killed|Segmentation fault|Aborted|Bus error)\b"
 )
 _AGENT = re.compile(r"Received (?:Signals\.)?(SIG\w{2,6}|\d{1,2}) death signal|got signal: (\d{1,2})")
+#: Of a command that a script or `kubectl exec` has run: only a signal says something of it.
+_DIED_WITH = re.compile(r"died with <Signals\.SIG\w{2,6}: (\d{1,2})>|command terminated with exit code (1[3-5]\d)$")
 #: Composer's launcher: which rank it saw fail first, and the process of each.
 _COMPOSER = re.compile(r"\bRank (\d{1,7}) crashed with exit code (-?\d{1,4})\.")
 _COMPOSER_RANK = re.compile(
@@ -477,6 +479,8 @@ def _of_process(text: str, node: str, source: Source) -> Iterator[Statement]:
     """What a shell, a crash handler or a parent says of a process."""
     if found := _SHELL.search(text):
         yield Exit(node=node, source=source, code=_SRUN_SIGNALS[found["how"]], pid=int(found["pid"]))
+    elif found := _DIED_WITH.search(text):
+        yield Exit(node=node, source=source, code=-int(found[1] or int(found[2]) - 128))
     elif found := _CRASHED.match(text):
         yield Exit(node=found["node"], source=source, code=-int(found["code"]), pid=int(found["pid"]))
     elif found := _SPAWN.search(text):

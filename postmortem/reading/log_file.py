@@ -62,6 +62,8 @@ WORDS = tuple(
                 "exited with code",
                 "global rank",
                 "Node failure on",
+                "died with <Signals",
+                "command terminated with",
                 "has been marked dead because",
                 "PBS: job killed",
                 ": job killed",

@@ -64,7 +64,13 @@ _WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"\[?(?:\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2} [ \d]\d )?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]? "
         ),
     ),
-    ("pdsh", re.compile(r"([A-Za-z][A-Za-z0-9.-]{0,62}\d): (?=\[|Traceback|  )")),
+    (
+        "pdsh",
+        re.compile(
+            r"([A-Za-z][A-Za-z0-9.-]{0,62}\d): (?=\[|Traceback|  |During handling|The above exc"
+            r"|[A-Za-z_][\w.]{0,80}(?:Error|Exception|Interrupt|Exit)\b)"
+        ),
+    ),
 )
 #: What else somebody put before a rank's own prefix: line numbers, ``host [stderr]``, a date without seconds. Each of
 #: its words has a digit or a bracket, so that a sentence about a rank is none.

@@ -366,3 +366,29 @@ def test_of_an_exception_group_the_exception_in_it_counts(tmp_path):
     (tmp_path / "job.log").write_text("".join(f"[rank1]: {line}\n" for line in text.splitlines()))
     found = decide(read([str(tmp_path)], 1 << 30).statements)
     assert (found.kind, found.ranks, found.line) == ("died", (1,), "/app/train.py:44 load")
+
+
+def test_pdsh_puts_its_nodes_name_before_the_exception_as_well(tmp_path):
+    """Of two nodes the one that raises is told with its line; what DeepSpeed's launcher says of it adds nothing."""
+    text = "".join(f"worker-2: {line}\n" for line in RAISED.splitlines())
+    killed = "worker-2: [2024-03-01 10:00:05,000] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 512\n"
+    (tmp_path / "job.log").write_text(f"worker-1: step 10\n{text}{killed}")
+    found = decide(read([str(tmp_path)], 1 << 30).statements)
+    assert (found.kind, found.line) == ("died", "/app/train.py:10 step")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "subprocess.CalledProcessError: Command '['python', 'train.py']' died with <Signals.SIGKILL: 9>.",
+        "command terminated with exit code 137",
+    ],
+)
+def test_a_command_that_a_signal_ended_is_told(tmp_path, said):
+    (tmp_path / "job.log").write_text(f"{STEPS}{said}\n")
+    found = decide(read([str(tmp_path)], 1 << 30).statements)
+    assert (found.kind, found.ranks) == ("died", ())
+    assert "was killed (SIGKILL)" in found.cause
+    (tmp_path / "job.log").write_text(f"{STEPS}{said.replace('137', '1').replace('SIGKILL: 9', 'SIGTERM: 15')}\n")
+    again = decide(read([str(tmp_path)], 1 << 30).statements)
+    assert again is None or again.kind == "insufficient_data"

@@ -149,7 +149,8 @@ def _tiles(job: JobReport) -> list[Tile]:
         used = job.elapsed_s * max(job.devices, job.heard.ranks_heard) / 3600
         tiles.append(Tile("device-hours lost", hours(device_hours), f"of {hours(used)} taken"))
     if job.wait_ratio is not None:
-        tiles.append(Tile("waiting for others", share(job.wait_ratio), "of the median rank's time, transfers included"))
+        of = "of the median rank's time, first steps and transfers included"
+        tiles.append(Tile("waiting for others", share(job.wait_ratio), of))
     return tiles
 
 
