@@ -140,8 +140,8 @@ ROWS: tuple[Row, ...] = (
     _row(
         "peer_gone",
         "victim",
-        "failed : Connection reset by peer",
-        rf"Call to (?:recv|send) (?:from|to) {_PEER} failed : Connection reset by peer",
+        "Call to ",
+        rf"Call to (?:recv|send) (?:from|to) {_PEER} failed : (?:Connection (?:reset by peer|timed out)|Broken pipe)",
     ),
     _row(
         "mismatch_size",
@@ -240,7 +240,7 @@ ROWS: tuple[Row, ...] = (
         "memory_host",
         "own",
         "Memory on the node (IP",
-        r"Memory on the node \(IP: (?P<node>[0-9A-Fa-f.:]{2,45}), ID: \w{1,80}\) where the (?:task|lease) "
+        r"Memory on the node \(IP: (?P<node>[\w.:-]{2,253}), ID: \w{1,80}\) where the (?:task|lease) "
         r"\(.{1,400}?pid=(?P<of>\d{1,10}), memory used=(?P<text>[\d.]{1,20} ?\w{1,3})",
     ),
     _row(

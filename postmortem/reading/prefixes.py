@@ -26,7 +26,7 @@ _RANK = re.compile(r"\[rank(\d{1,7})\]:? ?")
 _WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("cri", re.compile(r"\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:?\d\d) (?:stdout|stderr) [FP] ")),
     ("pod", re.compile(r"\[pod/([A-Za-z0-9.-]{1,253})/[A-Za-z0-9.-]{1,63}\] ")),
-    ("ray", re.compile(r"\([\w.:<>,()=\[\] -]{0,120}?\bpid=(\d{1,10})(?:, ip=([0-9a-fA-F.:]{2,45}))?\) ")),
+    ("ray", re.compile(r"\([\w.:<>,()=\[\] -]{0,120}?\bpid=(\d{1,10})(?:, ip=([\w.:-]{2,253}))?\) ")),
     ("tee", re.compile(r"\[(default|trainer|worker)(\d{1,5})\]: ?")),
     ("mpi", re.compile(r"\[\d{1,9},(\d{1,7})\]<std(?:out|err|diag)>: ?")),
     ("mpi", re.compile(r"(?:\[[^\]]{8,40}\])?\[\d{1,9},(\d{1,7})\]\[?[^\]<]{0,80}\]?<std(?:out|err)>: ?")),

@@ -20,16 +20,16 @@ WORDS = (
 )
 _MOST_LINES = 10
 _REMOTE = re.compile(
-    r"ray::\S{1,300}\(\) \(pid=(\d{1,10}), ip=([0-9A-Fa-f.:]{2,45})(?:, actor_id=\w{1,80})?(?:, repr=(.{1,400}?))?\)$"
+    r"ray::\S{1,300}\(\) \(pid=(\d{1,10}), ip=([\w.:-]{2,253})(?:, actor_id=\w{1,80})?(?:, repr=(.{1,400}?))?\)$"
 )
 _SNIPPET = re.compile(r"\[Rank (\d[\d,]{0,40000}) Error Snippet\]:")
 _RANK = re.compile(r"(?:^|[^A-Za-z_])(?:world_|global_)?rank[ =:]{1,2}(\d{1,7})\b", re.IGNORECASE)
 _LISTED = re.compile(
-    r"\(?(?:node_id=\w{1,80}, )?ip=([0-9A-Fa-f.:]{2,45}), pid=(\d{1,10})\) world_rank=(\d{1,7}), local_rank=(\d{1,5})"
+    r"\(?(?:node_id=\w{1,80}, )?ip=([\w.:-]{2,253}), pid=(\d{1,10})\) world_rank=(\d{1,7}), local_rank=(\d{1,5})"
 )
 _JOINS = re.compile(r"Setting up process group for: \S{1,300} \[rank=(\d{1,7}), world_size=\d{1,7}\]")
 _ENDED = re.compile(
-    r"Worker IP address: (?P<ip>[0-9A-Fa-f.:]{2,45}) Worker port: \d{1,5} Worker PID: (?P<pid>\d{1,10}) "
+    r"Worker IP address: (?P<ip>[\w.:-]{2,253}) Worker port: \d{1,5} Worker PID: (?P<pid>\d{1,10}) "
     r"Worker exit type: (?P<how>SYSTEM_ERROR|NODE_OUT_OF_MEMORY)\b"
 )
 #: What a statement says of a process that Ray names in place of several.

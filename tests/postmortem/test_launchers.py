@@ -392,3 +392,15 @@ def test_a_command_that_a_signal_ended_is_told(tmp_path, said):
     (tmp_path / "job.log").write_text(f"{STEPS}{said.replace('137', '1').replace('SIGKILL: 9', 'SIGTERM: 15')}\n")
     again = decide(read([str(tmp_path)], 1 << 30).statements)
     assert again is None or again.kind == "insufficient_data"
+
+
+def test_a_node_of_ray_that_has_a_name_in_place_of_an_address(tmp_path):
+    """As pods of Kubernetes have: the worker that raised is told with its node and process."""
+    node = "train-worker-0.train.team.svc.cluster.local"
+    text = (
+        f"{DRIVER}ray.exceptions.RayTaskError(ValueError): ray::RankWorker.fn() (pid=7012, ip={node}, actor_id=3e, "
+        f"repr=RankWorker(rank=2))\n{REMOTE}"
+    )
+    (tmp_path / "job.log").write_text(text)
+    found = decide(read([str(tmp_path)], 1 << 30).statements)
+    assert (found.kind, found.ranks, found.line) == ("died", (2,), "/app/train.py:10 step")
