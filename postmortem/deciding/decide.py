@@ -47,9 +47,9 @@ _RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     exceptions.stuck,
     stacks.verdict,
     no_record.verdict,
-    starting.unreachable,
     hardware.out_of_memory_somewhere,
     deaths.of_unknown_rank,
+    starting.never_met,
     outside.without_reason,
 )
 

@@ -18,18 +18,24 @@ def verdict(case: Case) -> Verdict | None:
     for said in case.failures:
         if said.name == "port_taken":
             return _taken(said)
-        if said.name == "no_meeting":
-            return _no_meeting(said)
-        if said.name == "late_nodes":
-            return _late_nodes(said)
         found = _JOINED.search(said.text) if said.name == "not_joined" else None
         if found and int(found[2]) < int(found[3]):
             return _away(said, int(found[1]), int(found[2]), int(found[3]))
     return None
 
 
-def unreachable(case: Case) -> Verdict | None:
-    """By the addresses that NCCL could not connect to, where nothing else says more."""
+def never_met(case: Case) -> Verdict | None:
+    """By who did not reach another, where nothing else says more: a rank that has died is met no more either."""
+    for said in case.failures:
+        if said.name == "no_meeting":
+            return _no_meeting(said)
+        if said.name == "late_nodes":
+            return _late_nodes(said)
+    return _unreachable(case)
+
+
+def _unreachable(case: Case) -> Verdict | None:
+    """By the addresses that NCCL could not connect to."""
     said = [one for one in case.failures if one.name == "unreachable"]
     if not said:
         return None

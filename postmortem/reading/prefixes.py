@@ -41,7 +41,8 @@ _WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "task",
         re.compile(
-            r" {0,6}(\d{1,7}): (?!\[[^\]]{0,300}(?i:allreduce|allgather|broadcast|alltoall|reducescatter)[^ \]]{0,200}[,\]])"
+            r" {0,6}(\d{1,7}): "
+            r"(?!\[[^\]]{0,300}(?i:allreduce|allgather|broadcast|alltoall|reducescatter)[^ \]]{0,200}[,\]])"
         ),
     ),
     (

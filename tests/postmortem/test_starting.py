@@ -170,6 +170,16 @@ def test_a_rank_that_never_reached_the_meeting_place_is_told_with_it(tmp_path, r
     assert "nc -vz node-0 29500" in found.next
 
 
+def test_that_agents_did_not_meet_again_is_not_why_a_rank_was_killed_before(tmp_path):
+    killed = (
+        "E0512 10:00:02 140 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) local_rank: "
+        "1 (pid: 143) of binary: /opt/conda/bin/python\n"
+    )
+    gone = "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError\n"
+    found = verdict(tmp_path, job=f"{killed}Traceback (most recent call last):\n{gone}")
+    assert "was killed (SIGKILL)" in found.cause
+
+
 def test_a_rendezvous_to_which_too_few_nodes_came_is_told(tmp_path):
     text = (
         'Traceback (most recent call last):\n  File "/usr/local/bin/torchrun", line 8, in <module>\n'
