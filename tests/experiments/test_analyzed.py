@@ -5,12 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from experiments import analyzed
+from tests.patience import PATIENCE_S
 
 
 def test_of_two_recordings_at_once_each_has_its_own_findings(tmp_path: Path, monkeypatch):
     """A benchmark that runs several jobs at a time once judged each by what was printed of another.
 
-    The first to begin would be the first to end, if both were let in: then the second prints where nobody listens.
+    The first to begin would be the first to end, if both were let in: then the second prints where nobody listens. One
+    at a time, the first waits in vain for the second.
     """
     second_in, first_out = threading.Event(), threading.Event()
 
@@ -18,10 +20,10 @@ def test_of_two_recordings_at_once_each_has_its_own_findings(tmp_path: Path, mon
         name = Path(arguments[0]).name
         print(f'{{"id":"{name}"}}')
         if name == "first":
-            second_in.wait(0.2)  # in vain where only one is let in
+            second_in.wait(0.2)  # it is to run out
         else:
             second_in.set()
-            first_out.wait(5.0)
+            first_out.wait(PATIENCE_S)
         print(f'{{"id":"{name}"}}')
         return 0
 

@@ -54,7 +54,7 @@ def runs(monkeypatch, tmp_path):
     """Runs that take no time; which, in their order."""
     done = []
 
-    def hangs_of(name, folder):
+    def hangs_of(name, folder, launcher, environ):
         done.append(name)
         return [finding("suspected", 12.0), finding()] if name == "loop" else []
 
@@ -78,7 +78,7 @@ def test_it_goes_on_where_it_was_ended(runs, tmp_path, capsys):
 def test_a_wrong_run_fails_it_and_its_recording_is_kept(runs, monkeypatch, tmp_path):
     """What led to it can be read again."""
 
-    def hangs_of(name, folder):
+    def hangs_of(name, folder, launcher, environ):
         (folder / "run.jsonl.zst").write_bytes(b"recorded")
         return []
 
