@@ -6,6 +6,7 @@ script is the one of ``make test-frameworks``, which knows nothing of Paceline. 
 
 import argparse
 import os
+import secrets
 import shutil
 import signal
 import sys
@@ -48,6 +49,9 @@ def environment(settings: BrokerSettings, folder: Path) -> dict[str, str]:
         "RAY_worker_register_timeout_seconds": "400",
         "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "400",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        # Else a token that an earlier Ray has left in the user's home counts for some of the nodes.
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
     }
 
 
