@@ -20,6 +20,8 @@ _FINGERPRINT = re.compile(
 )
 _CALL = re.compile(r"OpType=\w{1,60}(?:, TensorShape=\[[\d, ]{0,400}\])?(?:, TensorDtypes=\w{0,40})?")
 
+#: In a key of the store: the other groups are below ``default_pg``, too, each under its own name.
+_DEFAULT_GROUP = "/default_pg/0/"
 #: What a rank did not come to, by the report that names it.
 _WHAT = {
     "barrier_names": "monitoredBarrier",
@@ -39,7 +41,13 @@ def _late(case: Case) -> Verdict | None:
         return None
     kind = said[0].name
     said = [one for one in said if one.name == kind]
-    group = _other_group(case) if kind == "desync" else _other_store(said) if kind == "first_call" else None
+    group = None
+    if kind == "desync":
+        group = _other_group(case)
+    elif kind == "first_call":
+        # Ranks are counted within the group; only newer versions write its name in the key.
+        of_default = [one for one in said if _DEFAULT_GROUP in one.text]
+        said, group = (of_default, None) if of_default else (said, "")
     late = set.intersection(*(set(one.ranks) for one in said))
     if not late or group is not None:
         return _of_group(late, group, said) if group is not None else None
@@ -69,12 +77,6 @@ def _other_group(case: Case) -> str | None:
     groups = {one.group for one in case.timeouts} | {one.group for one in case.progress}
     groups.discard("")
     return None if not groups or groups & {"0", "default_pg"} else min(groups)
-
-
-def _other_store(said: list[Failure]) -> str | None:
-    """ "" for the group in whose first collective they waited, unless it is known to be the default one: ranks are
-    counted within it, and only newer versions write the key's prefix."""
-    return None if any("/default_pg/" in one.text for one in said) else ""
 
 
 def _of_group(members: set[int], group: str, said: list[Failure]) -> Verdict:

@@ -497,8 +497,10 @@ def _of_process(text: str, node: str, source: Source) -> Iterator[Statement]:
 def _of_outside(text: str, node: str, source: Source) -> Iterator[Statement]:
     if found := _SLURM.search(text):
         reason = (found[2] or "cancelled").lower()
-        # The node in it is the one whose daemon writes this, and that lives.
-        yield Outside(node=node, source=source, reason=reason, strong=bool(found[2]))
+        # The node in it, and before it, is the one whose daemon writes this, and that lives.
+        yield Outside(
+            node="" if found[2] == "NODE FAILURE" else node, source=source, reason=reason, strong=bool(found[2])
+        )
     elif found := _NODE_FAILED.search(text):
         yield Outside(node=found[1], source=source, reason="node failure", strong=True)
     elif found := _RAYS_NODE.search(text):

@@ -135,6 +135,12 @@ def test_ended_by_slurm_accuses_nobody_though_ranks_fail_afterwards(tmp_path, re
     assert found.nodes == ()  # It is node-3 that writes this, so that lives.
 
 
+def test_the_node_whose_syslog_tells_of_a_node_failure_is_not_named(tmp_path):
+    line = "May 12 10:00:00 node-3 slurmstepd[77]: error: *** STEP 4.0 ON node-3 CANCELLED AT x DUE TO NODE FAILURE ***"
+    found = verdict(tmp_path, **{"job.log": f"step 10\n{line}\n"})
+    assert (found.kind, found.ranks, found.nodes) == ("died", (), ())
+
+
 @pytest.mark.parametrize(
     "cancelled",
     ["", "slurmstepd: error: *** STEP 4242.0 ON node-1 CANCELLED AT 2026-11-20T09:00:00 DUE TO NODE FAILURE ***\n"],

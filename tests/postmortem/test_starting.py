@@ -144,8 +144,17 @@ def test_the_rank_that_did_not_come_to_the_first_collective_is_named(tmp_path):
     assert "did not come to the first collective of the group" in found.cause
 
 
-def test_the_first_rank_of_a_group_that_is_not_known_is_no_rank_of_the_job(tmp_path):
-    found = verdict(tmp_path, job=first_call(7, LATE.format("/")) + first_call(3, LATE.format("/")))
+def test_of_several_groups_the_default_one_names_its_rank(tmp_path):
+    other = LATE.format("/default_pg/").replace("/default_pg/0/", "/default_pg/3/")
+    found = verdict(tmp_path, job=first_call(6, other, first=2) + first_call(3, LATE.format("/default_pg/")))
+    assert (found.kind, found.ranks) == ("hang", (0,))
+
+
+@pytest.mark.parametrize("key", ["/0//cuda//0", "/default_pg/3//cuda//0"])
+def test_the_first_rank_of_a_group_that_is_not_known_is_no_rank_of_the_job(tmp_path, key):
+    """PyTorch puts the keys of every group below those of the default one."""
+    late = f"wait timeout after 600000ms, keys: {key}"
+    found = verdict(tmp_path, job=first_call(7, late) + first_call(3, late))
     assert (found.kind, found.ranks) == ("hang", ())
     assert "rank 0 of a group that is not named" in found.cause
 
