@@ -3,8 +3,8 @@
 Rules of this file: it needs a Python and nothing else, for it runs before the environment is there. Everything that is
 fetched is fetched first, side by side; a failure there is one of the environment (status 3), not of what is tested.
 A failed test is run again once, alone, after the others, only where a slow machine can have been the reason
-(``repeatable``), and is reported as FLAKY then, however it ends. The last lines name every failed and flaky test,
-the seconds by part and of the longest files, and the load of the machine before and after.
+(``repeatable``), and is reported as FLAKY then, however it ends. The last lines name every failed and flaky test
+with its reason, the seconds by part and of the longest files, and the load of the machine before and after.
 """
 
 from __future__ import annotations
@@ -77,11 +77,15 @@ OWED: dict[str, tuple[str, ...]] = {
 
 
 class Failure(NamedTuple):
-    """A test that failed: its id, its marks, and whether waiting took too long (else a value was wrong)."""
+    """A test that failed: its id, its marks, whether waiting took too long (else a value was wrong), and the reason."""
 
     test: str
     marks: tuple[str, ...]
     timed_out: bool
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.test}: {self.reason}" if self.reason else self.test
 
 
 class Report(NamedTuple):
@@ -136,7 +140,7 @@ def read_report(path: Path) -> Report:
         files[row["test"].partition("::")[0]] += row["seconds"]
         counts[row["outcome"]] += row["phase"] == "call" or row["outcome"] != "passed"
         if row["outcome"] == "failed":
-            failures[row["test"]] = Failure(row["test"], tuple(row["marks"]), row["timed_out"])
+            failures[row["test"]] = Failure(row["test"], tuple(row["marks"]), row["timed_out"], row["reason"])
     return Report(tuple(failures.values()), counts, seconds, files)
 
 
@@ -154,7 +158,7 @@ class Gate:
         self._files: dict[str, float] = defaultdict(float)
         self._counts: dict[str, int] = defaultdict(int)
         self._failed: list[str] = []
-        self._flaky: list[str] = []
+        self._flaky: list[Failure] = []
         self._repeat: list[Failure] = []
 
     def fetch(self) -> bool:
@@ -221,14 +225,14 @@ class Gate:
         """Run what may be run again, alone, once."""
         failures, self._repeat = self._repeat, []
         if not repeatable(failures):
-            self._failed += [one.test for one in failures]
+            self._failed += [str(one) for one in failures]
             return
         path = self._folder / "again.jsonl"
         print(f"gate: again, alone: {' '.join(one.test for one in failures)}", flush=True)
         status = _run([*PYTEST, *(one.test for one in failures)], PYTHONPATH=PLUGINS, GATE_REPORT=str(path))
         again = {one.test for one in read_report(path).failures}
-        self._flaky += [one.test for one in failures]
-        self._failed += [one.test for one in failures if one.test in again or status not in (0, FAILED)]
+        self._flaky += failures
+        self._failed += [str(one) for one in failures if one.test in again or status not in (0, FAILED)]
         self._counts["passed"] += len(failures) - len(again)
 
     def close(self) -> int:
@@ -240,10 +244,10 @@ class Gate:
         longest = sorted(self._files.items(), key=lambda item: -item[1])[:LONGEST]
         print(f"gate: seconds of the longest files: {', '.join(f'{file} {seconds:.0f}' for file, seconds in longest)}")
         print(f"gate: load (1, 5, 15 min) before {self._load}, after {_load()}")
-        for test in self._flaky:
-            print(f"FLAKY {test}")
-        for test in self._failed:
-            print(f"FAILED {test}")
+        for flaky in self._flaky:
+            print(f"FLAKY {flaky}")
+        for failed in self._failed:
+            print(f"FAILED {failed}")
         print(
             f"{self._counts['passed']} passed, {len(self._failed)} failed, {self._counts['skipped']} skipped",
             flush=True,
@@ -258,8 +262,9 @@ class Gate:
         kept = ROOT / "build" / "flaky.jsonl"
         kept.parent.mkdir(exist_ok=True)
         with kept.open("a", encoding="utf-8") as file:
-            for test in self._flaky:
-                file.write(json.dumps({"test": test, "time_s": time.time(), "load_before": self._load}) + "\n")
+            for one in self._flaky:
+                kept_row = {"test": one.test, "reason": one.reason, "time_s": time.time(), "load_before": self._load}
+                file.write(json.dumps(kept_row) + "\n")
 
 
 class Beside:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Page
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from ..chromium import current, key_class
@@ -24,6 +24,8 @@ _STAMP = """([selector, words]) => {
 }"""
 #: Streamlit looks for its own address below that of each page; the 404 is its.
 _PROBES = "/_stcore/"
+#: Plotly saves a picture and says so at its chart; it fails to say so where the page has drawn the chart anew since.
+_SAVED = ("Cannot read properties of undefined (reading 'locale')", "/PlotlyChart.")
 
 
 class Watched:
@@ -33,10 +35,15 @@ class Watched:
         self.errors: list[str] = []
         self.complaints: list[str] = []
         self.foreign: list[str] = []
-        tab.on("pageerror", lambda error: self.errors.append(str(error)))
+        tab.on("pageerror", self._raised)
         tab.on("console", self._console)
         tab.on("request", lambda request: self._asked(request.url))
         tab.on("websocket", lambda socket: self._asked(socket.url))
+
+    def _raised(self, error: Error) -> None:
+        words, place = _SAVED
+        if error.message != words or place not in (error.stack or ""):
+            self.errors.append(str(error))
 
     def _console(self, told: ConsoleMessage) -> None:
         if told.type == "error" and _PROBES not in told.location["url"]:

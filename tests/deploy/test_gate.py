@@ -77,7 +77,7 @@ def test_every_folder_of_code_owes_a_part() -> None:
 
 def test_a_report_counts_each_test_once(tmp_path: Path) -> None:
     """A failure in the set-up counts, and what passed in it does not."""
-    row = {"part": "ui", "seconds": 1.5, "marks": ["browser"], "timed_out": True}
+    row = {"part": "ui", "seconds": 1.5, "marks": ["browser"], "timed_out": True, "reason": "boom"}
     rows = [
         {**row, "test": "f.py::a", "phase": "setup", "outcome": "passed"},
         {**row, "test": "f.py::a", "phase": "call", "outcome": "passed"},
@@ -86,7 +86,7 @@ def test_a_report_counts_each_test_once(tmp_path: Path) -> None:
     ]
     (tmp_path / "report").write_text("".join(json.dumps(row) + "\n" for row in rows))
     report = gate.read_report(tmp_path / "report")
-    assert report.failures == (gate.Failure("b", ("browser",), True),)
+    assert report.failures == (gate.Failure("b", ("browser",), True, "boom"),)
     assert dict(report.counts) == {"passed": 1, "failed": 1, "skipped": 1}
     assert dict(report.seconds) == {"ui": 6.0}
     assert dict(report.files) == {"f.py": 3.0, "b": 1.5, "c": 1.5}
@@ -98,6 +98,8 @@ def test_a_report_counts_each_test_once(tmp_path: Path) -> None:
         ("tests.conftest.NotInTimeError: the condition did not come true within 240 s", True),
         ("Failed: Timeout (>900.0s) from pytest-timeout.", True),
         ("subprocess.TimeoutExpired: Command '['x']' timed out after 500 seconds", True),
+        ("AssertionError: Locator expected to have count '1'\nActual value: 0", True),
+        ("AssertionError: Page URL expected to be 'http://127.0.0.1:8501/job'", True),
         ("AssertionError: assert 1 == 2", False),
         ("assert [NotInTimeError] == []", False),
     ],
@@ -143,6 +145,7 @@ PLACES = {
 #: A pytest whose one test fails by waiting, the first time that it is run.
 FAILS_ONCE = """[[ "$*" == *"training and landing"* ]] && exit 5
 row='{"test":"tests/ui/test_x.py::test_y","part":"ui","phase":"call","seconds":2,"marks":["browser"],"timed_out":WAITED'
+row="$row,\\"reason\\":\\"1 == 2\\""
 if [ -e once ]; then echo "$row,\\"outcome\\":\\"passed\\"}" >"$GATE_REPORT"; exit 0; fi
 touch once; echo "$row,\\"outcome\\":\\"failed\\"}" >"$GATE_REPORT"; exit 1"""
 
@@ -198,7 +201,7 @@ def test_a_test_that_passes_alone_is_flaky_and_told(
     *_, longest, load, flaky, last = capfd.readouterr().out.splitlines()
     assert longest == "gate: seconds of the longest files: tests/ui/test_x.py 2"
     assert load.startswith("gate: load (1, 5, 15 min) before ")
-    assert (flaky, last) == ("FLAKY tests/ui/test_x.py::test_y", "1 passed, 0 failed, 0 skipped")
+    assert (flaky, last) == ("FLAKY tests/ui/test_x.py::test_y: 1 == 2", "1 passed, 0 failed, 0 skipped")
     assert json.loads((folder / "build" / "flaky.jsonl").read_text())["test"] == "tests/ui/test_x.py::test_y"
 
 
@@ -208,7 +211,7 @@ def test_a_wrong_value_fails_at_once(commands: Callable[..., Path], capfd: pytes
     commands(python=FAILS_ONCE.replace("WAITED", "false"))
     assert gate.run("land", [], "2", []) == 1
     *_, failed, last = capfd.readouterr().out.splitlines()
-    assert (failed, last) == ("FAILED tests/ui/test_x.py::test_y", "0 passed, 1 failed, 0 skipped")
+    assert (failed, last) == ("FAILED tests/ui/test_x.py::test_y: 1 == 2", "0 passed, 1 failed, 0 skipped")
 
 
 @pytest.mark.slow

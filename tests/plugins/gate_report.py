@@ -9,6 +9,14 @@ import pytest
 #: How a failure begins that is no wrong value: somebody waited until their patience ended.
 WAITED = ("NotInTimeError", "tests.conftest.NotInTimeError", "Failed: Timeout (>", "subprocess.TimeoutExpired")
 WAITED += ("playwright._impl._errors.TimeoutError", "TimeoutError", "queue.Empty")
+#: And `expect` of Playwright, which looks again and again until then.
+WAITED += (
+    "AssertionError: Locator expected ",
+    "AssertionError: Page URL expected ",
+    "AssertionError: Page title expected ",
+)
+#: So much of why a test failed is told on the last lines.
+REASON_CHARACTERS = 200
 #: Marks that say what a test needs, and whether it may be repeated.
 MARKS = ("bus", "browser", "e2e", "training", "network", "exactly_once", "landing", "slow")
 
@@ -27,6 +35,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         "seconds": round(report.duration, 3),
         "marks": [mark for mark in MARKS if mark in report.keywords],
         "timed_out": crash is not None and crash.message.startswith(WAITED),
+        "reason": " ".join(crash.message.split())[:REASON_CHARACTERS] if crash is not None else "",
     }
     with Path(place).open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")

@@ -180,6 +180,23 @@ PAGES = {
 }
 
 
+def test_a_picture_that_is_saved_as_its_chart_goes_is_no_error(chromium):
+    """Plotly then fails to say so at the chart; any other error of a script counts, of Plotly's file as well."""
+    page = chromium.new_page()
+    files = {"PlotlyChart.a1.js": "undefined.locale", "PlotlyChart.b2.js": "undefined.x", "own.js": "undefined.locale"}
+    files["page"] = "".join(f"<script src={name}></script>" for name in files)
+
+    def answer(route):
+        name = route.request.url.rpartition("/")[2]
+        route.fulfill(body=files[name], content_type="text/javascript" if name.endswith(".js") else "text/html")
+
+    page.route("**/*", answer)
+    watched = Watched(page)
+    page.goto("http://127.0.0.1/page")
+    page.close()
+    assert watched.errors == [f"Cannot read properties of undefined (reading '{name}')" for name in ("x", "locale")]
+
+
 @pytest.mark.landing
 def test_every_page_opens_by_its_link_reloads_and_exports(tab, full_page):
     """One browser through all pages: a link shows what it says, also after a reload; pictures leave as CSV and PNG; and
