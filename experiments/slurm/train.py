@@ -1,6 +1,6 @@
 """A rank as people start it by srun or mpirun: who it is comes from the launcher, the rest is the demo's training.
 
-mpirun -n 4 python experiments/slurm/train.py --seconds 10
+MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 mpirun -n 4 python experiments/slurm/train.py --seconds 10
 """
 
 import os

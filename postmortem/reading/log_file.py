@@ -1,12 +1,13 @@
 """A log, whatever wrote it: lines that may matter are found fast, taken out of their wrappers and read.
 
-Rule of this file: bounded memory. A log of hundreds of megabytes is read in blocks; only lines that hold one of
-``WORDS`` are decoded, and the lines behind a traceback or a table until that ends. Whose a line is follows from its
-own prefix, else from what other lines of the same voice say, else from the file's name.
+Rule of this file: bounded memory. A log of hundreds of megabytes is read in blocks; only lines with a word (``words``)
+are read whole, and the lines behind a traceback or a table until that ends. Whose a line is follows from its own
+prefix, else from what other lines of the same voice say, else from the file's name.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -19,69 +20,14 @@ from .file_names import local_rank_in_path, node_in_name, process_in_name, rank_
 from .prefixes import Line, texts, unwrapped
 from .tasks import Tasks
 from .tracebacks import Tracebacks, Voiced
+from .words import line_starts
 
 _BLOCK = 1 << 20
 #: A line without an end is cut there.
 _MOST_LINE = 1 << 16
-#: So much of a log's start is read line by line, to learn which ranks there are: some lines of each of 4,096.
+#: In so much of a log's start every line says who speaks, to learn which ranks there are: some lines of each of 4,096.
 _SAMPLED = 1 << 22
 _MOST_STATEMENTS = 200_000
-WORDS = tuple(
-    sorted(
-        {
-            *(row.words for row in job_lines.ROWS if row.name not in ("peer_gone",)),
-            *kernel_lines.WORDS,
-            *mpi_boxes.WORDS,
-            *ras_text.WORDS,
-            *ray_lines.WORDS,
-            *stall_reports.WORDS,
-            *started.WORDS,
-            *(
-                "Traceback (most",
-                "Connection closed by",
-                "Read error [",
-                "Write error [",
-                "NCCL error",
-                "ncclRemoteError",
-            ),
-            *(
-                "closing signal",
-                "Unable to shutdown process",
-                "failed (exitcode",
-                "exits with return code",
-                "Child process with PID",
-                "srun: error",
-                "terminated with",
-            ),
-            *(
-                "CANCELLED AT",
-                "death signal",
-                "got signal",
-                "] Signal: ",
-                "crashed with exit code",
-                "exited with code",
-                "global rank",
-                "Node failure on",
-                "died with <Signals",
-                "command terminated with",
-                "has been marked dead because",
-                "PBS: job killed",
-                ": job killed",
-                "oom_kill event",
-                "oom-kill event",
-                " Killed ",
-                "Segmentation fault",
-                "Root Cause (first",
-                "Failures:",
-                "Fatal Python error: ",
-                "will restart worker group",
-            ),
-        }
-        - {"out of memory", "gloo"}
-        | {"of memory. Tried"}
-    )
-)
-_WORDS = tuple(word.encode() for word in WORDS)
 #: What is read over several lines of one voice, with the words that a first line has.
 _BLOCKS: tuple[tuple[Callable[[], "Block"], tuple[str, ...]], ...] = (
     (AgentTable, ("Failures:", "Root Cause (first")),
@@ -161,51 +107,61 @@ class LogFile:
         return self._owned()
 
     def _block(self, block: bytes) -> None:
-        end = len(block)
-        at = self._lines(block, 0, min(self._sampled, end))
-        self._sampled -= min(self._sampled, end)
-        for hit in _hits(block, at):
-            if hit < at:
-                continue
-            self._number += block.count(b"\n", at, hit)
-            at = self._lines(block, hit, hit + 1)
-        self._number += block.count(b"\n", at, end)
+        sampled = min(self._sampled, len(block))
+        self._sampled -= sampled
+        at = self._lines(block, 0, 0)
+        for hit in line_starts(block, every=sampled > 0):
+            if hit >= at:
+                at = self._lines(block, self._between(block, at, hit, sampled), hit + 1)
+        self._between(block, at, len(block), sampled)
+
+    def _between(self, block: bytes, at: int, until: int, sampled: int) -> int:
+        """Pass lines without a word, of which those before ``sampled`` tell who speaks; where the next one begins."""
+        while at < min(until, sampled):
+            raw, at = self._next(block, at)
+            for text in texts(raw):
+                self._heard(unwrapped(text))
+        self._number += block.count(b"\n", at, until)
+        return max(at, until)
+
+    def _next(self, block: bytes, at: int) -> tuple[str, int]:
+        """The line that begins at ``at``, counted, and where the next one begins."""
+        stop = block.find(b"\n", at)
+        stop = len(block) if stop < 0 else stop
+        self._number += 1
+        return block[at : min(stop, at + _MOST_LINE)].decode("utf-8", "replace"), min(stop + 1, len(block))
 
     def _lines(self, block: bytes, at: int, until: int) -> int:
         """Read lines from ``at``, to ``until`` and on while something is open; where the next begins."""
-        end = len(block)
-        while at < end and (at < until or self._open()):
-            stop = block.find(b"\n", at)
-            stop = end if stop < 0 else stop
-            self._number += 1
-            self._line(block[at : min(stop, at + _MOST_LINE)].decode("utf-8", "replace"))
-            at = stop + 1
-        return min(at, end)
+        while at < len(block) and (at < until or self._open()):
+            raw, at = self._next(block, at)
+            for text in texts(raw):
+                line = unwrapped(text)
+                self._read(line, self._heard(line))
+        return at
 
     def _open(self) -> bool:
         return self._tracebacks.reading or any(block.open for block in self._blocks.values())
 
-    def _line(self, raw: str) -> None:
-        for text in texts(raw):
-            line = unwrapped(text)
-            if found := _PART.match(line.text):
-                self._part = int(found[2]) if found[1] == "Begin" else None
-            rank = next((one for one in (line.rank, self._part, self._rank) if one is not None), None)
-            if line.local_rank is not None:
-                self._locals.add(line.local_rank)
-            if line.rank is not None:
-                self._voices.setdefault(_launchers(line.voice), set()).add(line.rank)
-                if line.pid is not None:
-                    self._processes.setdefault((line.node, line.pid), set()).add(line.rank)
-                if not self._seen.get(line.rank):
-                    self._seen[line.rank] = line.node or self._node
-            self._read(line, rank)
+    def _heard(self, line: Line) -> int | None:
+        """Note who speaks; the rank that the line is of."""
+        if found := _PART.match(line.text):
+            self._part = int(found[2]) if found[1] == "Begin" else None
+        if len(self._tasks) < _MOST_STATEMENTS:
+            self._tasks.setdefault(line.voice, line)
+        if line.local_rank is not None:
+            self._locals.add(line.local_rank)
+        if line.rank is not None:
+            self._voices.setdefault(_launchers(line.voice), set()).add(line.rank)
+            if line.pid is not None:
+                self._processes.setdefault((line.node, line.pid), set()).add(line.rank)
+            if not self._seen.get(line.rank):
+                self._seen[line.rank] = line.node or self._node
+        return next((one for one in (line.rank, self._part, self._rank) if one is not None), None)
 
     def _read(self, line: Line, rank: int | None) -> None:
         source = Source("log", self._name, self._number, line.text[:400])
         voice, node = line.voice, line.node or self._node
-        if len(self._tasks) < _MOST_STATEMENTS:
-            self._tasks.setdefault(voice, line)
         for number, (made, words) in enumerate(_BLOCKS):
             block = self._blocks.get((voice, number))
             if block is None and any(word in line.text for word in words):
@@ -323,6 +279,7 @@ def _of(rank: int | None, said: Statement) -> Statement:
     return msgspec.structs.replace(said, rank=rank) if speakers else said
 
 
+@lru_cache(maxsize=8192)
 def _launchers(voice: str) -> str:
     """The voice without the rank's own prefix, so that lines with and without it are one voice."""
     return re.sub(r"\s*\[rank\d{1,7}\]:?", "", voice)
@@ -330,15 +287,3 @@ def _launchers(voice: str) -> str:
 
 def _is_exception(text: str) -> bool:
     return bool(re.match(r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Exit)\b", text))
-
-
-def _hits(block: bytes, at: int) -> Iterator[int]:
-    """Where the lines begin that hold one of the words, in order."""
-    starts = set()
-    for word in _WORDS:
-        found = block.find(word, at)
-        while found >= 0:
-            starts.add(block.rfind(b"\n", 0, found) + 1)
-            following = block.find(b"\n", found)
-            found = block.find(word, following) if following >= 0 else -1
-    yield from sorted(starts)
