@@ -85,6 +85,8 @@ class Exit(Said, frozen=True, kw_only=True):
     pid: int | None = None
     local_rank: int | None = None
     first: bool = False
+    #: When the agent noticed it, Unix seconds as if its clock were UTC.
+    time_s: float | None = None
     #: The torchrun agent that saw it, as its log lines number it; "" where they do not.
     agent: str = ""
 

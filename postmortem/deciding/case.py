@@ -39,6 +39,8 @@ _Said = TypeVar("_Said", bound=Statement)
 
 #: A job that went on after the report of a stall writes more lines than this; one that was ended there fewer.
 _AFTER_A_STALL = 500
+#: torchrun's agent waits 30 s for a process that it has sent SIGTERM, and kills it then.
+_AGENTS_PATIENCE_S = 20
 
 
 class Case:
@@ -167,8 +169,20 @@ class Case:
 
     def ended_by_launcher(self, ended: Exit) -> bool:
         """Whether a launcher sent this process its signal."""
-        return ended.code in (-15, -9) and any(
-            said.pid == ended.pid and (said.signal == "SIGKILL" or ended.code == -15) for said in self.stopped
+        return ended.code in (-15, -9) and (
+            any(said.pid == ended.pid and (said.signal == "SIGKILL" or ended.code == -15) for said in self.stopped)
+            or self._long_after_another(ended)
+        )
+
+    def _long_after_another(self, ended: Exit) -> bool:
+        """Whether another rank of its node had ended by itself so long before that the agent's patience was over."""
+        return any(
+            one.time_s is not None
+            and ended.time_s is not None
+            and ended.time_s - one.time_s >= _AGENTS_PATIENCE_S
+            and one.node == ended.node
+            and one.code not in (0, -9, -15)
+            for one in self.exits
         )
 
     @cached_property

@@ -26,6 +26,8 @@ _WORDS = {
     "stuck": "its watchdog thread was stuck: the GIL, CUDA or storage",
     "asleep": "a worker is in uninterruptible sleep",
     "crash": "the interpreter crashed",
+    "nan": "its numbers are not finite",
+    "miscalculated": "its GPU gave another result for the same calculation, as Megatron's own check says",
 }
 _NEXT = {
     "memory_device": "a smaller batch on that rank, or look for what else uses its device (nvidia-smi)",
@@ -34,6 +36,8 @@ _NEXT = {
     "disk": "free room on that file system (df -h), and start again from the last checkpoint",
     "worker": "that worker's own words: the kernel's log of the node (dmesg), or num_workers=0 to see its exception",
     "cuda": "the kernel's log of its node (dmesg | grep Xid), or CUDA_LAUNCH_BLOCKING=1 for the line that caused it",
+    "nan": "that iteration on that rank again, on another GPU: the same result there means the program or its data",
+    "miscalculated": "take that GPU out of use and test it (dcgmi diag -r 3)",
     "stuck": "the stack of that rank with native frames: py-spy dump --native --pid PID",
 }
 
@@ -85,10 +89,15 @@ def stuck(case: Case) -> Verdict | None:
 
 
 def _telling(old: Failure | None, new: Failure) -> Failure:
-    """Of two failures of a rank the first, unless only the other is known or has a line."""
-    if old is None or (old.name == "exception" and new.name != "exception"):
+    """Of two failures of a rank the first, unless the other says more or has a line."""
+    if old is None or _says(new) > _says(old):
         return new
     return new if old.name == new.name and not old.frames and new.frames else old
+
+
+def _says(one: Failure) -> int:
+    """How much: numbers that are not finite have another reason yet."""
+    return {"exception": 0, "nan": 1}.get(one.name, 2)
 
 
 def _normal(one: Failure) -> str:
@@ -144,7 +153,8 @@ def _died(case: Case, own: dict[int, Failure], ranks: set[int], sure: Sure) -> V
     others = {said.rank for said in (*case.failures, *case.timeouts, *case.exits) if said.rank is not None} - ranks
     kind: Kind = (
         "device_fault"
-        if one.name == "cuda" and any(word in one.text for word in ("ECC", "NVLink", "hardware"))
+        if one.name == "miscalculated"
+        or (one.name == "cuda" and any(word in one.text for word in ("ECC", "NVLink", "hardware")))
         else "died"
     )
     cause = f"{several(ranks)}: {_what(one)}{f' at {place}' if place else ''}"

@@ -6,10 +6,11 @@ A rank that ended with 0 is not in it. A table among whose lines are those of an
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from ..evidence import Exit, Placed, Source, Statement
 
-_FIELD = re.compile(r"\s{1,8}(host|rank|exitcode|error_file)\s{0,8}: (.{1,400})$")
+_FIELD = re.compile(r"\s{1,8}(time|host|rank|exitcode|error_file)\s{0,8}: (.{1,400})$")
 _RANK = re.compile(r"(\d{1,7}) \(local_rank: (\d{1,5})\)")
 _EXIT = re.compile(r"(-?\d{1,4}) \(pid: (\d{1,10})\)")
 
@@ -59,6 +60,7 @@ class AgentTable:
             pid=pid,
             local_rank=local,
             first=self._root,
+            time_s=_seconds(self._fields.get("time", "")),
         )
         yield self._last
         yield Placed(rank=int(rank[1]), node=node, source=source, pid=pid, local_rank=local)
@@ -68,3 +70,11 @@ class AgentTable:
         folder, _, name = file.rpartition("/")
         if name == "error.json":
             yield Placed(rank=row.rank, node=row.node, source=source, local_rank=row.local_rank, folder=folder)
+
+
+def _seconds(clock: str) -> float | None:
+    """Of ``2026-09-07_13:02:58``."""
+    try:
+        return datetime.strptime(clock, "%Y-%m-%d_%H:%M:%S").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None

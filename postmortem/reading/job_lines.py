@@ -88,6 +88,38 @@ ROWS: tuple[Row, ...] = (
         r"the launch timed out)",
     ),
     _row("cuda", "own", "Memory access fault by GPU", r"(?P<text>Memory access fault by GPU node-\d{1,4})"),
+    # Megatron's own checks, which name the rank themselves.
+    _row(
+        "nan",
+        "own",
+        "found NaN in local",
+        r"Rank (?P<own>\d{1,7}): found (?P<text>NaN in local (?:grad norm|forward loss calculation))"
+        r"(?:.{0,120}, node: (?P<node>[\w.-]{1,253}))?",
+    ),
+    _row(
+        "nan",
+        "own",
+        "Unexpected result ",
+        r"Rank (?P<own>\d{1,7}), node (?P<node>[\w.-]{1,253}), device \d{1,4}, iteration -?\d{1,12}: "
+        r"Unexpected result (?P<text>-?(?:nan|inf) \(message='[^']{1,200}'\))",
+    ),
+    _row(
+        "nan",
+        "own",
+        "Unexpected result ",
+        r"Unexpected result (?P<text>-?(?:nan|inf)) on rank (?P<own>\d{1,7}) at iteration #\d{1,12}",
+    ),
+    # The same GPU, or another one, has given another result.
+    *(
+        _row(
+            "miscalculated",
+            "own",
+            f"Possible {how} error!",
+            r"Rank (?P<own>\d{1,7}), node (?P<node>[\w.-]{1,253}), device \d{1,4}, iteration #-?\d{1,12}: "
+            rf"Possible (?P<text>{how} error)!",
+        )
+        for how in ("transient", "persistent")
+    ),
     # The handler of Ray and others; SIGABRT and SIGTERM follow from others' ends.
     _row("crash", "own", " received at time=", r"\*\*\* (?P<text>SIG(?:SEGV|BUS|ILL|FPE)) received at time="),
     _row(
@@ -422,7 +454,7 @@ def failure(row: Row, found: re.Match[str], rank: int | None, node: str, source:
     words = found.groupdict()
     ranks = words.get("ranks") or ""
     return Failure(
-        rank=rank,
+        rank=int(own) if (own := words.get("own")) else rank,
         node=words.get("node") or node,
         source=source,
         role=row.role,

@@ -223,5 +223,5 @@ def _telling(one: _Open) -> Iterator[Failure]:
     if innermost(failed.frames) is None:  # As where a library raises it inside its own ``with``.
         frames = next((other.frames for other in one.ended if innermost(other.frames) is not None), failed.frames)
         failed = msgspec.structs.replace(failed, frames=frames)
-    for rank in one.ranks or (one.rank,):
+    for rank in one.ranks or (failed.rank,):
         yield msgspec.structs.replace(failed, rank=rank, of_pid=one.pid)
