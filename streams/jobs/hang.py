@@ -205,10 +205,11 @@ class Hang:
     ) -> HangEpisode | None:
         """Take in who of ``ranks`` waits at ``now_s``, nobody at None; the episode where there is news of it.
 
-        ``expected`` is how many ranks the job has, 0 where that is not known."""
+        ``expected`` is how many ranks the job has, 0 where that is not known. At None the others have not said that
+        they still wait: all that can follow is that nobody does."""
         if now_s is None and not self.waits.waits:
             return None
-        now_s = now_s or 0.0
+        told, now_s = now_s is not None, now_s or 0.0
         waits: dict[int, list[Wait]] = {rank: [] for rank in ranks}
         for one in open_:
             if one.rank < RANK_LIMIT and one.start_s < now_s:
@@ -216,13 +217,15 @@ class Hang:
                 waits.setdefault(one.rank, []).append(Wait(one.rank, *words, now_s - one.start_s, one.bytes))
         for rank, its in waits.items():
             self.waits.stand(rank, its)
-        return self._judge(expected)
+        return self._judge(expected, told=told)
 
-    def _judge(self, expected: int) -> HangEpisode | None:
+    def _judge(self, expected: int, *, told: bool) -> HangEpisode | None:
         longest = self.waits.longest_s()
         place = self.waits.first() if longest >= self.config.seen_share * self.config.least_s else None
         stop = self._stop(place, expected) if place is not None else None
         moves = self._follow_movement(stop, longest)
+        if not told and self.waits.keeps_anybody():
+            return None
         threshold = self._threshold(stop)
         since = longest - self.moved_s
         signal: Signal | None = None if self.waits.keeps_anybody() else "calm"

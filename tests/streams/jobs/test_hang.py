@@ -336,6 +336,15 @@ class TestWhoLeaves:
         assert told.subject.ranks == (2,)
         assert "ranks 0, 1 and 3 called all_reduce, rank 2 called all_gather" in told.summary
 
+    def test_those_whose_call_has_failed_take_no_reason_away(self, trains, wait):
+        """A call that raised counts as made. Of the others, soon to give up, nobody has said that they wait."""
+        other = {2: {"operation": "all_gather"}}
+        trains.update(*wait(41, range(4), other))
+        trains.reach_each([(1, "default", 1), (2, "default", 1)])
+        assert trains.update([1, 2], [], None) is None
+        trains.reach_each([(0, "default", 1), (3, "default", 1)])
+        assert trains.update([0, 3], [], None).state == "recovered"
+
     def test_the_missing_rank_stays_the_one(self, trains, wait, look):
         look({2: SPINS})
         trains.update(*wait(12))
