@@ -15,7 +15,7 @@ from paceline.training import marks
 from paceline.training.messages import MOST_STEPS, Marks, Place, Settled
 
 _SPANS = frozenset(range(marks.OTHER + 1)) | frozenset(range(marks.LEAVE, marks.LEAVE + marks.OTHER + 1))
-_INSTANTS = frozenset((*range(marks.READY, marks.HOST_BOUND + 1), marks.BATCH, marks.BATCHED))
+_INSTANTS = frozenset((*range(marks.READY, marks.RAISED + 1), marks.BATCH, marks.BATCHED))
 _KINDS = _SPANS | _INSTANTS
 #: Kinds that come with a collective.
 _COLLECTIVES = frozenset((marks.ISSUED, marks.STANDING))

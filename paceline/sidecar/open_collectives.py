@@ -105,6 +105,20 @@ class OpenCollectives:
             (received or still)[-1].wait += end - start
         self._close_all(still, end)
 
+    def give_up(self, work: int | None) -> None:
+        """The synchronous call, or the wait for ``work``, has raised: there is no result, and nobody waits for one."""
+        if self._call:
+            self._call = []
+        elif work == FUNCTIONAL:
+            self.native = self.native[:-1]
+        else:
+            for collective in self._works.pop(work, ()) if work is not None else ():
+                self._open.pop(collective, None)
+
+    def give_up_backward(self) -> None:
+        """The backward pass has raised: nobody waits for what was issued in it."""
+        self._backward, self.native = [], []
+
     def _reduced(self, start: int, end: int) -> None:
         """The stream that computes stood behind the bucket issued last, from when it got there."""
         if self._backward:

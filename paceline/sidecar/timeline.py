@@ -109,6 +109,7 @@ class Timeline:
             marks.HOST_BOUND: self._device_waited,
             marks.SAMPLE_OFF: self._leaves_out,
             marks.SAMPLE_ON: self._goes_on,
+            marks.RAISED: self._raised,
         }
 
     def _clear(self) -> None:
@@ -219,6 +220,13 @@ class Timeline:
             if self._stepped_inside:
                 self._settle(OTHER)
                 self._stepped_inside, self._boundary, self._boundary_fed = False, t, self.fed
+
+    def _raised(self, t: int, payload: Any) -> None:
+        opened = self._stack[-1][0] if self._stack else GAP
+        if opened == COMMUNICATION:
+            self._collectives.give_up(self._wait_for)
+        elif opened == BACKWARD:
+            self._collectives.give_up_backward()
 
     def _backward_left(self, t: int) -> None:
         late = sum(self._late or [])

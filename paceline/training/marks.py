@@ -44,6 +44,8 @@ SAMPLE_OFF = 44
 SAMPLE_ON = 45
 #: The device has waited for its host; payload: nanoseconds in this step. Comes before the mark that ends the step.
 HOST_BOUND = 46
+#: The call, the wait or the backward that is left next has raised: what it stood in has no result, and will have none.
+RAISED = 47
 BATCH = 48  # collectives are issued together from here on
 BATCHED = 49  # ... up to here; payload: the id of the work that they answer to, or None: they are done
 

@@ -107,6 +107,9 @@ class Probe:
         self.mark(marks.COMMUNICATION, work)
         try:
             return original(*args, **kwargs)
+        except BaseException:
+            self.host_mark(marks.RAISED)
+            raise
         finally:
             self.mark(marks.LEAVE + marks.COMMUNICATION)
             self.waiting = False

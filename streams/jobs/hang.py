@@ -111,6 +111,8 @@ class Stop(msgspec.Struct):
     #: Ranks that called it and wait there no longer: the first of them, and how many they are.
     left: list[int] = []
     leaves: int = 0
+    #: It is over, and none of those who waited is known to have been through it: they gave up, or were not heard.
+    unended: bool = False
 
     def accused(self) -> list[int]:
         """The ranks to name: those missing, or the few that call something else."""
@@ -241,6 +243,8 @@ class Hang:
             episode.lost_s = episode.span_s = longest
             margin = since / threshold
             episode.evidence = HangEvidence(margin=margin, waited_s=longest, usual_s=self.longest_s, stop=stop)
+        if signal == "calm":
+            episode.evidence = self._over(episode.measured)
         before = episode.state
         found = self.tracker.revise(_JOB, signal, longest, news=news)
         if found is not None:
@@ -248,6 +252,12 @@ class Hang:
             changes = self.reported.changes + 1 if self.reported is not None and found.state == before else 0
             self.reported = None if signal == "calm" else Reported(seen.stop, seen.waited_s, changes)
         return found
+
+    def _over(self, last: HangEvidence) -> HangEvidence:
+        """What is known of the collective now that nobody waits."""
+        stop, reached = last.stop, self.waits.reached.get(last.stop.group, {})
+        through = any(reached.get(rank, -1) >= stop.seq for rank in stop.waiting)
+        return msgspec.structs.replace(last, stop=msgspec.structs.replace(stop, unended=not through))
 
     def _follow_movement(self, stop: Stop | None, longest: float) -> bool:
         """Whether one of the missing moves, and has not done so for too long. The others may wait for it: that they
@@ -410,7 +420,8 @@ def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
     advice = "That is no hang while it goes on." if works else _advice(stop, blocked)
     summary = f"{waiting}; {reason}. {advice}"
     # Who still waited when it went on is chance: the last to come back.
-    over = f"The job was blocked in {collective} for {seen.waited_s:.0f} s{_awaited(stop, blocked)}; now it goes on."
+    now = "no rank waits there any longer, and none is known to have got through" if stop.unended else "now it goes on"
+    over = f"The job was blocked in {collective} for {seen.waited_s:.0f} s{_awaited(stop, blocked)}; {now}."
     on = tuple(sorted({nodes[rank] for rank in accused if rank in nodes}))
     subject = Subject("hang", where, ranks=tuple(accused), group=stop.group, nodes=on)
     return Said(subject, evidence, summary, over=over, blocked=blocked)

@@ -108,6 +108,9 @@ def _backward(timed: Backward, original: Any) -> Any:
             probe.expect(args[0])
         try:
             return original(*args, **kwargs)
+        except BaseException:
+            probe.host_mark(marks.RAISED)
+            raise
         finally:
             timed.leave()
 
@@ -137,6 +140,9 @@ def _grad(timed: Backward, original: Any, torch: Any) -> Any:
         probe.reducing = False
         try:
             return original(*args, **kwargs)
+        except BaseException:
+            probe.host_mark(marks.RAISED)
+            raise
         finally:
             timed.leave()
             probe.reducing, probe.reducer = reducing, reducer  # it fills no bucket: that is for the backward to come

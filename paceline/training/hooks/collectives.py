@@ -117,6 +117,9 @@ def _timed(probe: Probe, groups: Groups, torch: Any, original: Any, name: str, t
             if groups.tell:
                 groups.tell(name, places, tensors, args, kwargs)
             return original(*args, **kwargs)
+        except BaseException:
+            probe.host_mark(marks.RAISED)
+            raise
         finally:
             probe.mark(marks.LEAVE + marks.COMMUNICATION)
             probe.waiting = False

@@ -70,6 +70,9 @@ def _backward(timed: Backward, original: Any) -> Any:
             return original(self, *args, **kwargs)
         try:
             return original(self, *args, **kwargs)
+        except BaseException:
+            probe.host_mark(marks.RAISED)
+            raise
         finally:
             timed.leave()
 

@@ -51,6 +51,29 @@ def test_the_reducers_buckets_end_with_backward() -> None:
     assert told(rows) == [(0, 100, 100, 0), (1, 140, 60, 45)]
 
 
+def test_what_raised_has_no_result_and_is_not_waited_for() -> None:
+    """A call, a work's wait, a functional collective's, and a backward; what others are about stays open."""
+    rows = RankRows()
+    collectives = OpenCollectives(rows)
+    collectives.issue(100, 3, issued(0), call=False, backward=False)
+    collectives.bind(0, 11)
+    collectives.issue(101, 3, issued(1), call=False, backward=False)
+    collectives.bind(0, 12)
+    collectives.issue(102, 3, issued(2), call=True, backward=False)
+    collectives.give_up(None)
+    collectives.waited(100, 150, None)
+    collectives.give_up(12)
+    collectives.waited(150, 160, 12)
+    collectives.issue(161, 3, issued(3, NATIVE), call=False, backward=False)
+    collectives.give_up(FUNCTIONAL)
+    collectives.waited(161, 162, FUNCTIONAL)
+    collectives.issue(163, 3, issued(4, REDUCER), call=False, backward=True)
+    collectives.give_up_backward()
+    collectives.backward_ended(170, 5)
+    assert [one.seq for one in collectives.open()] == [0]
+    assert told(rows) == []
+
+
 def test_a_functional_collective_ends_with_its_wait() -> None:
     """Functional collectives have no handle: the wait is for the one issued last."""
     rows = RankRows()

@@ -345,6 +345,18 @@ class TestWhoLeaves:
         trains.reach_each([(0, "default", 1), (3, "default", 1)])
         assert trains.update([0, 3], [], None).state == "recovered"
 
+    @pytest.mark.parametrize(
+        ("reached", "words"),
+        [(1, "now it goes on."), (0, "no rank waits there any longer, and none is known to have got")],
+    )
+    def test_when_nobody_waits_any_longer_it_goes_on_if_somebody_got_through(self, trains, wait, reached, words):
+        """Else all of them gave up: the job may end of it."""
+        trains.update(*wait(41))
+        trains.reach_each([(0, "default", reached)])
+        found = trains.update(range(MEMBERS), [], 142.0)
+        assert found.state == "recovered"
+        assert words in said(found, {}).over
+
     def test_the_missing_rank_stays_the_one(self, trains, wait, look):
         look({2: SPINS})
         trains.update(*wait(12))
