@@ -136,34 +136,54 @@ def _device_fault(case: Case, said: Kernel, rank: int | None) -> Verdict:
 def _network(case: Case) -> Verdict | None:
     ends = [one for one in case.failures if one.name in ("network", "network_event")]
     down = [one for one in case.kernel if one.name == "link_down"]
+    ports = [one for one in case.failures if one.name == "port_error"]
     broken = [one for one in case.failures if one.role == "victim" and one.name in ("peer_gone", "network")]
-    if not ends and not (down and (broken or case.timeouts)):
+    if not ends and not ports and not (down and (broken or case.timeouts)):
         return None
     if not ends and any(one.role == "own" and one.name != "oom_event" for one in case.failures):
         return None
     cards = _cards(down, ends)
-    nodes = tuple(sorted({one.node for one in down if one.node}))
+    nodes = tuple(sorted({one.node for one in down if one.node})) or _node_of(ports)
     numbers = sorted({one.text for one in ends if one.name == "network" and one.text.isdigit()})
     status = f" (status {', '.join(numbers)})" if numbers else ""
     what = "exhausted retries" if numbers == ["12"] else "errors of the network"
     both = len({one.node for one in ends}) > 1
-    said = f"{_complaint(ends, both)} {what}{status}" if ends else "connections broke"
-    if nodes:
-        kernel = f"; only the kernel of {' and '.join(nodes)} says that its card ({', '.join(cards)}) lost the link"
+    said = ["connections broke"] if broken or case.timeouts else []
+    if ends:
+        said = [f"{_complaint(ends, both)} {what}{status}"]
+    if ports and not down:
+        said.append(_failed_ports(ports))
+    elif nodes:
+        said.append(f"only the kernel of {' and '.join(nodes)} says that its card ({', '.join(cards)}) lost the link")
     else:
-        kernel = "; no kernel's log here says which card or switch failed"
+        said.append("no kernel's log here says which card or switch failed")
     return Verdict(
         kind="network",
-        cause=said + kernel,
+        cause="; ".join(said),
         victims=tuple(
             sorted({one.rank for one in (*broken, *case.timeouts) if one.rank is not None} | _ends(case, ends))
         ),
         nodes=nodes,
         devices=tuple(cards),
-        sure="certain" if nodes else "likely",
+        sure="certain" if nodes and down else "likely",
         next=f"check the card, cable and switch port of {', '.join(nodes) or 'both nodes'} (ibstat, ip -s link)",
-        grounds=grounds(*down, *ends),
+        grounds=grounds(*down, *ports[:3], *ends),
     )
+
+
+def _node_of(ports: list[Failure]) -> tuple[str, ...]:
+    """The one node whose own ports failed; of several, the fabric may have."""
+    nodes = {one.node for one in ports if one.node}
+    return tuple(nodes) if len(nodes) == 1 else ()
+
+
+def _failed_ports(ports: list[Failure]) -> str:
+    """What NCCL says of the ports of the nodes that it ran on."""
+    nodes = sorted({one.node for one in ports if one.node})
+    if len(nodes) > 1:
+        return f"NCCL on {len(nodes)} nodes, first {nodes[0]}, reports that their ports failed: the fabric, or a switch"
+    cards = " and ".join(sorted({one.device for one in ports if one.device})) or "adapter"
+    return f"NCCL on {nodes[0] if nodes else 'a node'} reports a {ports[0].text} of its own {cards}"
 
 
 def _complaint(ends: list[Failure], both: bool) -> str:

@@ -65,6 +65,9 @@ def _of_group(case: Case, group: str, said_by: list[Timeout], elsewhere: set[int
     mismatch = _mismatch(case, group, seq, first)
     if mismatch is not None:
         return mismatch
+    if seq < 0 and len({said.operation for said in first.values() if said.operation}) > 1:
+        why = "their calls differ, and these lines have no numbers of them: compare the order"
+        return _too_few(first, group, seq, why)
     size = _size(said_by)
     members = _members(case, group, size)
     if members is None:
@@ -178,7 +181,7 @@ def _late(case: Case, late: set[int], said_by: dict[int, Statement], group: str,
     found = standing(case, min(late))
     some = next(said for said in said_by.values() if said.rank is not None)
     operation = some.operation if isinstance(some, Timeout) else ""
-    what = f"{operation.lower().strip('_')} {seq}".strip() if operation else f"collective {seq}"
+    what = f"{operation.lower().strip('_') or 'collective'}{f' {seq}' if seq >= 0 else ''}"
     alone = len(late) == 1
     verb = "is the only one that reports" if alone else "report"
     cause = f"{several(late)} {verb} no timeout in group {group or 'default_pg'}"

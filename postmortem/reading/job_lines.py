@@ -13,12 +13,12 @@ from ..evidence import Exit, Failure, Outside, Placed, Progress, Restarted, Role
 from .prefixes import Line
 
 _WORK = (
-    r"Work\w{0,10}\(SeqNum=(?P<seq>\d{1,18}), OpType=(?P<op>\w{1,60})"
+    r"Work\w{0,10}\((?:SeqNum=(?P<seq>\d{1,18}), )?OpType=(?P<op>\w{1,60})"
     r"(?:, NumelIn=(?P<nin>\d{1,18}), NumelOut=(?P<nout>\d{1,18}))?"
 )
 #: A peer of NCCL's, and the start of a line of its, with host and device.
 _PEER = r"(?P<peer>[\w.:\[\]-]{1,255}<\d{1,5}>)"
-_SPEAKER = r"(?:^|\s)(?P<node>[A-Za-z0-9_.-]{1,255}):\d{1,10}:\d{1,10} \[(?P<dev>\d{1,4})\] .{0,200}"
+_SPEAKER = r"(?:^|\s)(?P<node>[A-Za-z0-9_.-]{1,255}):\d{1,10}:\d{1,10} \[(?P<dev>\d{1,4})\] .{0,200}?"
 _COMPLETION = (
     rf"Got completion from peer {_PEER} with (?:error |status=)(?:IBV_WC_\w{{1,40}}\()?(?P<number>\d{{1,4}})\)?"
     r"(?:.{0,400}? hca (?P<device>\w{1,40}))?"
@@ -165,7 +165,15 @@ ROWS: tuple[Row, ...] = (
         "network_event",
         "victim",
         "async fatal event",
-        _SPEAKER + r"(?:(?P<device>mlx5_\d{1,3}):\d{1,4} )?.{0,100}async fatal event",
+        _SPEAKER + r"(?:(?P<device>[\w.-]{1,40}):\d{1,4} )?async fatal event",
+    ),
+    # The speaker's own adapter; other events of it ("port active", "GID table change") are none.
+    _row(
+        "port_error",
+        "victim",
+        "Got async event",
+        _SPEAKER
+        + r"(?:(?P<device>[\w.-]{1,40}):\d{1,4} )?Got async event : (?P<text>port error|local catastrophic error)",
     ),
     _row("unreachable", "victim", " failed : ", _SPEAKER + _UNREACHABLE),
     _row("unreachable", "victim", " failed : ", _UNREACHABLE),

@@ -206,6 +206,57 @@ def test_a_broken_connection_is_reported_with_both_its_ends(tmp_path, line, word
     assert re.search(rf"connection (of|to) {re.escape(words)}", found.cause)
 
 
+PORT = "{clock}{node}:34050:34121 [0] transport/net_ib.cc:93 NCCL WARN NET/IB : {device}Got async event : {event}\n"
+RETRIES = (
+    "n51:7307:7318 [4] transport/net_ib.cc:1238 NCCL WARN NET/IB : Got completion from peer n48<3794> with error 12\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("clock", "device", "event"),
+    [
+        ("", "", "port error"),
+        ("2019-06-02T16:13:44.884Z: [1,12]<stdout>:", "", "local catastrophic error"),
+        ("", "mlx5_0:1 ", "port error"),
+    ],
+)
+def test_a_node_whose_own_port_failed_is_named(tmp_path, clock, device, event):
+    """The other end of the connection only sees retries that are exhausted."""
+    said = PORT.format(clock=clock, node="n48", device=device, event=event)
+    for text in (said, said + RETRIES):
+        found = verdict(tmp_path, text)
+        assert (found.kind, found.ranks, found.nodes, found.sure) == ("network", (), ("n48",), "likely")
+        assert f"NCCL on n48 reports a {event} of its own {device.partition(':')[0] or 'adapter'}" in found.cause
+
+
+def test_where_ports_of_several_nodes_failed_none_is_named(tmp_path):
+    """A switch, or the fabric."""
+    said = "".join(PORT.format(clock="", node=f"n{number}", device="", event="port error") for number in (1, 2, 3))
+    found = verdict(tmp_path, said)
+    assert (found.kind, found.nodes) == ("network", ())
+    assert "3 nodes" in found.cause
+
+
+@pytest.mark.parametrize("event", ["port active", "GID table change", "client reregistration"])
+def test_other_events_of_an_adapter_are_no_fault(tmp_path, event):
+    assert verdict(tmp_path, PORT.format(clock="", node="n48", device="mlx5_0:1 ", event=event)) is None
+
+
+OLD = "[E ProcessGroupNCCL.cpp:566] [Rank {}] Watchdog caught collective operation timeout: WorkNCCL(OpType={}, Time)"
+
+
+def test_timeouts_without_numbers_are_told_by_their_operations(tmp_path):
+    """Before PyTorch 2.0; where these differ, no rank is said to have stayed away."""
+    same = "".join(f"{OLD.format(rank, 'ALLREDUCE')} ran\n" for rank in (0, 1, 3))
+    found = verdict(tmp_path, f"{same}[rank2]: epoch 1\n[rank0]: epoch 1\n")
+    assert found.seq is None
+    assert "ranks 0, 1 and 3 waited in allreduce of group default_pg" in found.cause
+    found = verdict(tmp_path, f"{same}{OLD.format(2, 'BROADCAST')} ran\n")
+    assert found.ranks == ()
+    assert "ranks 0, 1 and 3 waited in allreduce, rank 2 in broadcast" in found.cause
+    assert "their calls differ" in found.cause
+
+
 LOADS = """Thread 0x7FA6E7C01740 (idle): "MainThread"
     wait (threading.py:302)
     get (queue.py:170)
