@@ -43,7 +43,7 @@ def _late(case: Case) -> Verdict | None:
     said = [one for one in said if one.name == kind]
     group = None
     if kind == "desync":
-        group = _other_group(case)
+        group = _other_group(case, said)
     elif kind == "first_call":
         # Ranks are counted within the group; only newer versions write its name in the key.
         of_default = [one for one in said if _DEFAULT_GROUP in one.text]
@@ -72,9 +72,11 @@ def _late(case: Case) -> Verdict | None:
     )
 
 
-def _other_group(case: Case) -> str | None:
-    """The group that timed out, unless it is the default one: the desync report counts the ranks of its group."""
-    groups = {one.group for one in case.timeouts} | {one.group for one in case.progress}
+def _other_group(case: Case, said: list[Failure]) -> str | None:
+    """The group that timed out at those who report it, unless it is the default one: the desync report counts the ranks
+    of its group."""
+    speakers = {one.rank for one in said}
+    groups = {one.group for one in (*case.timeouts, *case.progress) if one.rank in speakers or None in speakers}
     groups.discard("")
     return None if not groups or groups & {"0", "default_pg"} else min(groups)
 
@@ -98,7 +100,7 @@ def _all_joined(case: Case) -> Verdict | None:
     joined = set.intersection(*(set(one.ranks) for one in said)) if said else set()
     if len(joined) < 2 or any(set(one.ranks) != joined for one in said) or not case.ranks <= joined:
         return None
-    group = _other_group(case)
+    group = _other_group(case, said)
     number = f" {said[0].text}" if said[0].text.isdigit() else ""
     return Verdict(
         kind="hang",

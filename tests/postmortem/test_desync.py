@@ -59,6 +59,12 @@ def test_ranks_of_another_group_are_not_taken_for_those_of_the_job(tmp_path):
     assert "rank 7 of group tensor did not come" in found.cause
 
 
+def test_the_default_groups_timeout_at_others_does_not_make_it_the_default_groups_report(tmp_path):
+    """They wait for those that stand in the other group."""
+    found = verdict(tmp_path, report(9, BEHIND, 1) + watchdog(9, "3(tensor)", 1) + watchdog(0) + watchdog(1))
+    assert (found.ranks, found.group) == ((), "tensor")
+
+
 def test_a_collective_that_all_have_joined_is_nobodys(tmp_path):
     joined = "\t   - [0, 1, 2, 3] joined but didn't finish collective #730 (count from 1)\n"
     text = "".join(report(rank, joined).replace("[7] finished", "[0] started") for rank in range(4))
