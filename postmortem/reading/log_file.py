@@ -28,6 +28,8 @@ _MOST_LINE = 1 << 16
 #: In so much of a log's start every line says who speaks, to learn which ranks there are: some lines of each of 4,096.
 _SAMPLED = 1 << 22
 _MOST_STATEMENTS = 200_000
+#: So many lines further down somebody's words may go on without their prefix.
+_GOES_ON = 7
 #: What is read over several lines of one voice, with the words that a first line has.
 _BLOCKS: tuple[tuple[Callable[[], "Block"], tuple[str, ...]], ...] = (
     (AgentTable, ("Failures:", "Root Cause (first")),
@@ -116,12 +118,17 @@ class LogFile:
         self._between(block, at, len(block), sampled)
 
     def _between(self, block: bytes, at: int, until: int, sampled: int) -> int:
-        """Pass lines without a word, of which those before ``sampled`` tell who speaks; where the next one begins."""
+        """Pass lines without a word; where the next one begins. Those before ``sampled`` tell who speaks, and of the
+        last few somebody's words may go on."""
         while at < min(until, sampled):
             raw, at = self._next(block, at)
             for text in texts(raw):
                 self._heard(unwrapped(text))
-        self._number += block.count(b"\n", at, until)
+        last = _before(block, at, until)
+        self._number += block.count(b"\n", at, last)
+        while last < until:
+            raw, last = self._next(block, last)
+            self._speaks(unwrapped(next(texts(raw), "")))
         return max(at, until)
 
     def _next(self, block: bytes, at: int) -> tuple[str, int]:
@@ -151,6 +158,7 @@ class LogFile:
             self._tasks.setdefault(line.voice, line)
         if line.local_rank is not None:
             self._locals.add(line.local_rank)
+        self._speaks(line)
         if line.rank is not None:
             self._voices.setdefault(_launchers(line.voice), set()).add(line.rank)
             if line.pid is not None:
@@ -200,15 +208,17 @@ class LogFile:
             self._begun, self._failed = set(), False
         self._begun.add(rank)
 
-    def _speaker(self, line: Line, rank: int | None) -> int | None:
-        """Whose a line is: NCCL's words on an error go on, without a prefix, below the line of their rank."""
+    def _speaks(self, line: Line) -> None:
         if line.rank is not None:
             self._spoke = line.rank, self._number
+
+    def _speaker(self, line: Line, rank: int | None) -> int | None:
+        """Whose a line is: NCCL's words on an error, and a desync report, go on below the line of their rank."""
         last, number = self._spoke
         goes_on = (
             not line.voice
-            and line.text.startswith(("nccl", "Last error", "socket", "Cuda failure"))
-            and self._number - number < 5
+            and line.text.startswith(("nccl", "Last error", "socket", "Cuda failure", "\t "))
+            and self._number - number <= _GOES_ON
         )
         return last if rank is None and goes_on else rank
 
@@ -277,6 +287,19 @@ def _of(rank: int | None, said: Statement) -> Statement:
     """What a block of several lines says: the speaker's, unless it names a rank or a process itself."""
     speakers = isinstance(said, Failure) and said.rank is None and said.of_pid is None
     return msgspec.structs.replace(said, rank=rank) if speakers else said
+
+
+def _before(block: bytes, at: int, until: int) -> int:
+    """Where the last few lines between ``at`` and ``until`` begin.
+
+    >>> _before(b"a\\n" * 100, 0, 200)
+    186
+    """
+    for _ in range(_GOES_ON):
+        if until <= at:
+            break
+        until = block.rfind(b"\n", at, until - 1) + 1 or at
+    return max(at, until)
 
 
 @lru_cache(maxsize=8192)

@@ -65,6 +65,14 @@ def test_the_default_groups_timeout_at_others_does_not_make_it_the_default_group
     assert (found.ranks, found.group) == ((), "tensor")
 
 
+def test_it_is_the_same_far_down_a_log(tmp_path):
+    """Where lines without a word are passed over."""
+    found = verdict(
+        tmp_path, "[rank0]: step 1\n" * 400_000 + report(9, BEHIND, 1) + watchdog(9, "3(tensor)", 1) + watchdog(0)
+    )
+    assert (found.ranks, found.group) == ((), "tensor")
+
+
 def test_a_collective_that_all_have_joined_is_nobodys(tmp_path):
     joined = "\t   - [0, 1, 2, 3] joined but didn't finish collective #730 (count from 1)\n"
     text = "".join(report(rank, joined).replace("[7] finished", "[0] started") for rank in range(4))
