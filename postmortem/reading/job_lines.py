@@ -78,14 +78,24 @@ ROWS: tuple[Row, ...] = (
         "joined but didn't finish",
         r"\[(?P<ranks>[\d, ]{1,40000})\] joined but didn't finish collective(?: #(?P<number>\d{1,18}))?",
     ),
+    *(
+        _row(
+            "cuda",
+            "own",
+            f"{maker} error: ",
+            rf"{maker} error: "
+            r"(?P<text>device-side assert triggered|an illegal (?:memory access|instruction) was encountered|"
+            r"unspecified launch failure|uncorrectable (?:ECC|NVLink) error|hardware stack error|misaligned address|"
+            r"the launch timed out)",
+        )
+        for maker in ("CUDA", "HIP")
+    ),
     _row(
         "cuda",
         "own",
-        "CUDA error: ",
-        r"(?:CUDA|HIP) error: "
-        r"(?P<text>device-side assert triggered|an illegal (?:memory access|instruction) was encountered|"
-        r"unspecified launch failure|uncorrectable (?:ECC|NVLink) error|hardware stack error|misaligned address|"
-        r"the launch timed out)",
+        "aborting with error",
+        r"(?:\[pid:(?P<of>\d{1,10})\b.{0,60}?)?\bQueue 0x\w{1,20} aborting with error ?: "
+        r"(?P<text>HSA_STATUS_ERROR\w{0,60})",
     ),
     _row("cuda", "own", "Memory access fault by GPU", r"(?P<text>Memory access fault by GPU node-\d{1,4})"),
     # Megatron's own checks, which name the rank themselves.

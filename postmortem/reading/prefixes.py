@@ -18,7 +18,7 @@ _PADDING = re.compile(
     r"|terminate called|[A-Za-z_][\w.]{0,80}(?:Error|Exception|Interrupt|Exit): )"
 )
 _REPEATED = re.compile(r"\s\[repeated \d{1,9}x across (?:cluster|all nodes)\].{0,200}$")
-_TEXTS = ("log", "message", "MESSAGE", "msg", "line", "text", "textPayload")
+_TEXTS = ("log", "message", "MESSAGE", "msg", "line", "text", "textPayload", "body", "Body", "data")
 #: How deep in a record its text may be (``jsonPayload``, ``hits`` of a search).
 _DEEPEST = 6
 

@@ -291,6 +291,20 @@ def test_a_fault_of_memory_on_an_amd_gpu_is_no_ranks_where_nothing_says_whose(tm
     assert verdict(tmp_path, f"[rank3]: {line}{lost(0, 1)}").ranks == (3,)
 
 
+def test_an_amd_gpus_exception_is_of_the_process_that_it_names(tmp_path):
+    """ROCm's runtime says the process and no rank; torchrun's table has both."""
+    line = (
+        ":0:rocdevice.cpp   :3586: 92087492418 us: [pid:17114 tid:0x7f12] Callback: Queue 0x772c40900000 aborting with "
+        "error : HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation resulted in a hardware exception. code: 0x1016\n"
+    )
+    table = "Root Cause (first observed failure):\n  rank      : 3 (local_rank: 3)\n  exitcode  : -6 (pid: 17114)\n"
+    found = verdict(tmp_path, line + table)
+    assert (found.kind, found.ranks) == ("died", (3,))
+    assert "HSA_STATUS_ERROR_EXCEPTION" in found.cause
+    failed = raised(2, "torch.AcceleratorError: HIP error: unspecified launch failure", 20, PREFIX)
+    assert "the line is only where the host noticed it" in verdict(tmp_path, failed).cause
+
+
 def test_a_crash_that_rays_handler_prints_is_told(tmp_path):
     line = "*** SIGSEGV received at time=1700000000 on cpu 12 ***\n"
     found = verdict(tmp_path, line)

@@ -83,6 +83,8 @@ def test_records_of_a_log_driver_are_read(tmp_path):
         lambda line: {"jsonPayload": {"message": line}, "severity": "ERROR"},
         lambda line: {"textPayload": line, "resource": {"type": "k8s_container"}},
         lambda line: {"_source": {"kubernetes": {"pod": "a"}, "log": line}},
+        lambda line: {"Timestamp": "2026-11-27T10:00:00Z", "Body": line, "Resource": {"k8s.pod.name": "a"}},
+        lambda line: {"event": "line", "data": line + "\n", "pipe": "stderr"},
     ],
 )
 def test_records_whose_text_lies_deeper_are_read(tmp_path, record):
