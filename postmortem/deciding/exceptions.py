@@ -35,7 +35,7 @@ _NEXT = {
     "memory_shared": "a larger /dev/shm (--shm-size, an emptyDir of medium Memory), or fewer loader workers",
     "disk": "free room on that file system (df -h), and start again from the last checkpoint",
     "worker": "that worker's own words: the kernel's log of the node (dmesg), or num_workers=0 to see its exception",
-    "cuda": "the kernel's log of its node (dmesg | grep -E 'Xid|amdgpu'), or CUDA_LAUNCH_BLOCKING=1 for the line that caused it",
+    "cuda": "the kernel's log of its node (dmesg | grep -E 'Xid|amdgpu'), or CUDA_LAUNCH_BLOCKING=1 to see its line",
     "nan": "that iteration on that rank again, on another GPU: the same result there means the program or its data",
     "miscalculated": "take that GPU out of use and test it (dcgmi diag -r 3)",
     "stuck": "the stack of that rank with native frames: py-spy dump --native --pid PID",
