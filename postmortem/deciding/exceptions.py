@@ -202,6 +202,8 @@ def _unowned(case: Case) -> Verdict | None:
     elif one.of_pid is not None:
         node = f" on {one.node}" if one.node else ""
         whose = f"it is of pid {one.of_pid}{node}, and no file says which rank that is"
+    elif one.node:
+        whose = f"it is of {one.node}, and no file says which rank that is"
     return Verdict(
         kind="died",
         cause=f"{_what(one)}{f' at {place}' if place else ''}; {whose}",

@@ -213,7 +213,17 @@ def _width(head: bytes) -> int:
 def _begins(line: bytes, before: bytes) -> bool:
     """Whether a line is one of its own: by its start, or because the one ``before`` starts alike."""
     alike = len(line) > _ALIKE and _DIGIT.sub(b"0", line[:_ALIKE]) == _DIGIT.sub(b"0", before[:_ALIKE])
-    return alike or _BEGINS.match(line) is not None
+    return alike or _prefix(line) == _prefix(before) != b"" or _BEGINS.match(line) is not None
+
+
+def _prefix(line: bytes) -> bytes:
+    """The first word of a line if it has a digit or a bracket, as what launchers put there; any digit is alike.
+
+    >>> _prefix(b"[R12] step 1"), _prefix(b"worker-3  | x"), _prefix(b"remote process exited")
+    (b'[R0]', b'worker-0', b'')
+    """
+    word = line[:80].partition(b" ")[0]
+    return re.sub(rb"\d+", b"0", word) if re.search(rb"[\d\[(]", word) else b""
 
 
 def _ends_at(line: bytes, width: int) -> bool:

@@ -23,6 +23,8 @@ _TEXTS = ("log", "message", "MESSAGE", "msg", "line", "text", "textPayload", "bo
 _DEEPEST = 6
 
 _RANK = re.compile(r"\[rank(\d{1,7})\]:? ?")
+#: How lines begin that need their speaker: only before these are words taken for a prefix that sentences have, too.
+_TRACED = r"(?=\[|Traceback|  |During handling|The above exc|[A-Za-z_][\w.]{0,80}(?:Error|Exception|Interrupt|Exit)\b)"
 _WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("cri", re.compile(r"\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:?\d\d) (?:stdout|stderr) [FP] ")),
     ("pod", re.compile(r"\[pod/([A-Za-z0-9.-]{1,253})/[A-Za-z0-9.-]{1,63}\] ")),
@@ -31,6 +33,13 @@ _WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("mpi", re.compile(r"\[\d{1,9},(\d{1,7})\]<std(?:out|err|diag)>: ?")),
     ("mpi", re.compile(r"(?:\[[^\]]{8,40}\])?\[\d{1,9},(\d{1,7})\]\[?[^\]<]{0,80}\]?<std(?:out|err)>: ?")),
     ("mpi", re.compile(r"\[(\d{1,7})\]<std(?:out|err)>: ?")),  # horovodrun over gloo
+    ("mpi", re.compile(r"\[\d{1,9},mpirank:(\d{1,7}),[\w.-]{1,80}\]<std(?:out|err)>: ?")),  # SageMaker
+    # What scripts and their loggers put there.
+    ("rank", re.compile(r"\[[Rr](?:ank)?[ =:]?(\d{1,7})(?:/\d{1,7})?\]:? ?" + _TRACED)),
+    ("rank", re.compile(r"\(?[Rr]ank[ _=:]?(\d{1,7})(?:/\d{1,7})?[:)] ?" + _TRACED)),
+    ("pod", re.compile(r"([A-Za-z][\w.-]{0,80}[-_]\d{1,4}) {1,40}\| ")),  # Docker Compose
+    ("pod", re.compile(r"([a-z][a-z0-9.-]{0,252}-\d{1,6}) [a-z][a-z0-9-]{0,62}(?: [^\w\s])? " + _TRACED)),  # stern
+    ("pod", re.compile(r"([A-Za-z][\w.-]{0,80}/\d{1,6}) " + _TRACED)),  # TorchX
     (
         "determined",
         re.compile(
@@ -68,10 +77,7 @@ _WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     (
         "pdsh",
-        re.compile(
-            r"([A-Za-z][A-Za-z0-9.-]{0,62}\d): (?=\[|Traceback|  |During handling|The above exc"
-            r"|[A-Za-z_][\w.]{0,80}(?:Error|Exception|Interrupt|Exit)\b)"
-        ),
+        re.compile(r"([A-Za-z][A-Za-z0-9.-]{0,62}\d): " + _TRACED),
     ),
 )
 #: What else somebody put before a rank's own prefix: line numbers, ``host [stderr]``, a date without seconds. Each of
@@ -170,7 +176,7 @@ def _note(kind: str, found: re.Match[str], said: dict[str, str]) -> None:
         said["local_rank"] = found[2]
     elif kind in ("mpi", "task"):
         said.setdefault("task", found[1])  # What follows the launcher's may be a number of the program's own.
-    elif kind == "determined" and found[1]:
+    elif kind == "rank" or (kind == "determined" and found[1]):
         said["rank"] = found[1]
     elif kind == "ray":
         said["pid"] = found[1]

@@ -6,6 +6,7 @@ import pytest
 
 from postmortem.deciding.decide import decide
 from postmortem.reading.files import read
+from postmortem.reading.prefixes import unwrapped
 
 GLOO = "/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/"
 
@@ -61,12 +62,41 @@ def timed_out(rank, seq=7, operation="ALLREDUCE", numel=10, group="0(default_pg)
         "2025-02-18 12:54 [rank{0}]: ",
         "dinov2-giant.cn-d004 [stderr] [default{0}]:[rank{0}]: ",
         "node-1: [rank{0}]: ",
+        "[1,mpirank:{0},algo-1]<stderr>:",
+        "[Rank {0}] ",
+        "[rank={0}] ",
+        "[rank {0}/4] ",
+        "[R{0}] ",
+        "rank{0}: ",
+        "Rank {0}: ",
+        "(rank {0}) ",
+        "worker-{0}  | [rank{0}]: ",
     ],
 )
 def test_an_exception_of_one_rank_is_named_whatever_the_launcher_puts_before_it(tmp_path, prefix):
     log = closed(0, prefix=prefix) + traceback(2, "ValueError: bad label", prefix=prefix) + closed(1, prefix=prefix)
     found = verdict(tmp_path, **{"job.log": log})
     assert (found.kind, found.ranks, found.victims, found.line) == ("died", (2,), (0, 1), "/app/train.py:10 step")
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["worker-{0}  | ", "llm_worker_{0}    | ", "llm-worker-{0} pytorch ", "llm-worker-{0} pytorch > ", "train/{0} "],
+)
+def test_what_names_no_rank_keeps_the_speakers_apart(tmp_path, prefix):
+    """Docker Compose, stern and TorchX name a container: which rank runs there nothing says. Their lines may mix."""
+    logs = [closed(0, prefix=prefix), traceback(2, "ValueError: bad label", prefix=prefix), closed(1, prefix=prefix)]
+    mixed = [line for lines in zip(*(log.splitlines(keepends=True) for log in logs), strict=True) for line in lines]
+    for log in (logs, mixed):
+        found = verdict(tmp_path, **{"job.log": "".join(log)})
+        assert (found.kind, found.ranks, found.sure, found.line) == ("died", (), "unsure", "/app/train.py:10 step")
+        assert f"it is of {prefix.format(2).split()[0]}, and no file says which rank that is" in found.cause
+
+
+@pytest.mark.parametrize("said", ["rank 3: loss 0.1", "shard-3 model ready", "step 1/3 Value", "a-1 | b", "Rank 2 | x"])
+def test_a_sentence_is_no_prefix(said):
+    assert unwrapped(said).rank is None
+    assert unwrapped(said).text in (said, "b")
 
 
 def test_records_of_a_log_driver_are_read(tmp_path):
