@@ -25,23 +25,26 @@ _DEEPEST = 6
 _RANK = re.compile(r"\[rank(\d{1,7})\]:? ?")
 #: How lines begin that need their speaker: only before these are words taken for a prefix that sentences have, too.
 _TRACED = r"(?=\[|Traceback|  |During handling|The above exc|[A-Za-z_][\w.]{0,80}(?:Error|Exception|Interrupt|Exit)\b)"
-_WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("cri", re.compile(r"\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:?\d\d) (?:stdout|stderr) [FP] ")),
-    ("pod", re.compile(r"\[pod/([A-Za-z0-9.-]{1,253})/[A-Za-z0-9.-]{1,63}\] ")),
-    ("ray", re.compile(r"\([\w.:<>,()=\[\] -]{0,120}?\bpid=(\d{1,10})(?:, ip=([\w.:-]{2,253}))?\) ")),
-    ("tee", re.compile(r"\[(default|trainer|worker)(\d{1,5})\]: ?")),
-    ("mpi", re.compile(r"\[\d{1,9},(\d{1,7})\]<std(?:out|err|diag)>: ?")),
-    ("mpi", re.compile(r"(?:\[[^\]]{8,40}\])?\[\d{1,9},(\d{1,7})\]\[?[^\]<]{0,80}\]?<std(?:out|err)>: ?")),
-    ("mpi", re.compile(r"\[(\d{1,7})\]<std(?:out|err)>: ?")),  # horovodrun over gloo
-    ("mpi", re.compile(r"\[\d{1,9},mpirank:(\d{1,7}),[\w.-]{1,80}\]<std(?:out|err)>: ?")),  # SageMaker
+#: What each is, the characters with which it may begin, as in a pattern, and the pattern.
+_WRAPPERS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
+    ("cri", "0-9", re.compile(r"\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:?\d\d) (?:stdout|stderr) [FP] ")),
+    ("pod", r"\[", re.compile(r"\[pod/([A-Za-z0-9.-]{1,253})/[A-Za-z0-9.-]{1,63}\] ")),
+    ("ray", "(", re.compile(r"\([\w.:<>,()=\[\] -]{0,120}?\bpid=(\d{1,10})(?:, ip=([\w.:-]{2,253}))?\) ")),
+    ("tee", r"\[", re.compile(r"\[(default|trainer|worker)(\d{1,5})\]: ?")),
+    ("mpi", r"\[", re.compile(r"\[\d{1,9},(\d{1,7})\]<std(?:out|err|diag)>: ?")),
+    ("mpi", r"\[", re.compile(r"(?:\[[^\]]{8,40}\])?\[\d{1,9},(\d{1,7})\]\[?[^\]<]{0,80}\]?<std(?:out|err)>: ?")),
+    ("mpi", r"\[", re.compile(r"\[(\d{1,7})\]<std(?:out|err)>: ?")),  # horovodrun over gloo
+    ("mpi", r"\[", re.compile(r"\[\d{1,9},mpirank:(\d{1,7}),[\w.-]{1,80}\]<std(?:out|err)>: ?")),  # SageMaker
     # What scripts and their loggers put there.
-    ("rank", re.compile(r"\[[Rr](?:ank)?[ =:]?(\d{1,7})(?:/\d{1,7})?\]:? ?" + _TRACED)),
-    ("rank", re.compile(r"\(?[Rr]ank[ _=:]?(\d{1,7})(?:/\d{1,7})?[:)] ?" + _TRACED)),
-    ("pod", re.compile(r"([A-Za-z][\w.-]{0,80}[-_]\d{1,4}) {1,40}\| ")),  # Docker Compose
-    ("pod", re.compile(r"([a-z][a-z0-9.-]{0,252}-\d{1,6}) [a-z][a-z0-9-]{0,62}(?: [^\w\s])? " + _TRACED)),  # stern
-    ("pod", re.compile(r"([A-Za-z][\w.-]{0,80}/\d{1,6}) " + _TRACED)),  # TorchX
+    ("rank", r"\[", re.compile(r"\[[Rr](?:ank)?[ =:]?(\d{1,7})(?:/\d{1,7})?\]:? ?" + _TRACED)),
+    ("rank", "(rR", re.compile(r"\(?[Rr]ank[ _=:]?(\d{1,7})(?:/\d{1,7})?[:)] ?" + _TRACED)),
+    ("pod", "A-Za-z", re.compile(r"([A-Za-z][\w.-]{0,80}[-_]\d{1,4}) {1,40}\| ")),  # Docker Compose
+    # stern
+    ("pod", "a-z", re.compile(r"([a-z][a-z0-9.-]{0,252}-\d{1,6}) [a-z][a-z0-9-]{0,62}(?: [^\w\s])? " + _TRACED)),
+    ("pod", "A-Za-z", re.compile(r"([A-Za-z][\w.-]{0,80}/\d{1,6}) " + _TRACED)),  # TorchX
     (
         "determined",
+        "<",
         re.compile(
             r"<[a-z]{0,10}> {1,12}\[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\] [0-9a-f]{1,16} (?:\[rank=(\d{1,7})\] )?\|\| "
         ),
@@ -49,6 +52,7 @@ _WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     # Horovod's reports of stalls begin with a rank, too, but it is not the speaker's.
     (
         "task",
+        " 0-9",
         re.compile(
             r" {0,6}(\d{1,7}): "
             r"(?!\[[^\]]{0,300}(?i:allreduce|allgather|broadcast|alltoall|reducescatter)[^ \]]{0,200}[,\]])"
@@ -56,12 +60,14 @@ _WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     (
         "syslog",
+        "A-Z",
         re.compile(
             r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([A-Za-z0-9.-]{1,253}) (?:kernel|slurmstepd)(?:\[\d{1,10}\])?: "
         ),
     ),
     (
         "syslog",
+        "0-9",
         re.compile(
             r"\d{4}-\d\d-\d\dT[\d:.,]{8,20}(?:Z|[+-]\d\d:?\d\d)? ([A-Za-z0-9.-]{1,253}) "
             r"(?:kernel|slurmstepd)(?:\[\d{1,10}\])?: "
@@ -70,6 +76,7 @@ _WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     # A clock alone, as ``kubectl logs --timestamps``, ``ts`` and loggers put it.
     (
         "clock",
+        r"\[0-9A-Z",
         re.compile(
             r"\[?(?:\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2} [ \d]\d )?"
             r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?:? "
@@ -77,9 +84,15 @@ _WRAPPERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     (
         "pdsh",
+        "A-Za-z",
         re.compile(r"([A-Za-z][A-Za-z0-9.-]{0,62}\d): " + _TRACED),
     ),
 )
+#: Most lines begin like few of them.
+_BY_FIRST = {
+    first: tuple((kind, pattern) for kind, begins, pattern in _WRAPPERS if re.match(f"[{begins}]", first))
+    for first in map(chr, range(32, 127))
+}
 #: What else somebody put before a rank's own prefix: line numbers, ``host [stderr]``, a date without seconds. Each of
 #: its words has a digit or a bracket, so that a sentence about a rank is none.
 _OTHER = re.compile(r"(?:(?=\S{0,80}[\d\[\]|<>(){}])\S{1,80}[ \t]{1,4}){1,6}(?=\[(?:rank|default)\d{1,7}\]:)")
@@ -165,10 +178,10 @@ def unwrapped(text: str) -> Line:
 
 
 def _wrapper(text: str) -> tuple[str, re.Match[str] | None]:
-    for kind, pattern in _WRAPPERS:
+    for kind, pattern in _BY_FIRST.get(text[:1], ()):
         if found := pattern.match(text):
             return kind, found
-    return "other", _OTHER.match(text)
+    return "other", _OTHER.match(text) if "[rank" in text or "[default" in text else None
 
 
 def _note(kind: str, found: re.Match[str], said: dict[str, str]) -> None:
