@@ -7,7 +7,7 @@ the odd one.
 import re
 from collections import Counter
 
-from ..evidence import Failure
+from ..evidence import Failure, Progress, Timeout
 from ..places import innermost
 from .case import Case, grounds
 from .standing import standing
@@ -76,7 +76,8 @@ def _other_group(case: Case, said: list[Failure]) -> str | None:
     """The group that timed out at those who report it, unless it is the default one: the desync report counts the ranks
     of its group."""
     speakers = {one.rank for one in said}
-    groups = {one.group for one in (*case.timeouts, *case.progress) if one.rank in speakers or None in speakers}
+    waits: list[Timeout | Progress] = [*case.timeouts, *case.progress]
+    groups = {one.group for one in waits if one.rank in speakers or None in speakers}
     groups.discard("")
     return None if not groups or groups & {"0", "default_pg"} else min(groups)
 
