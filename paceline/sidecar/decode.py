@@ -35,6 +35,8 @@ def fault_in(message: Marks) -> str | None:
     """Why ``message`` cannot be a rank's, or None."""
     for _, kind, payload in message.marks:
         if kind not in _KINDS:
+            if kind >= marks.READY:
+                continue  # an instant of a later version: a rank may be newer than its node's sidecar
             return f"a mark of unknown kind {kind}"
         bounds = _NUMBERS.get(kind)
         if kind in _COLLECTIVES:

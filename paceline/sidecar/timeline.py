@@ -130,7 +130,9 @@ class Timeline:
         elif kind < marks.READY:
             self._leave(t, kind - LEAVE)
         else:
-            self._instants[kind](t, payload)
+            instant = self._instants.get(kind)
+            if instant is not None:  # ... of an earlier version than the rank's
+                instant(t, payload)
 
     def end(self) -> None:
         """Nothing will follow: close the step whose optimizer has finished; one that has not is not reported."""

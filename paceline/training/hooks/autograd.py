@@ -38,7 +38,7 @@ def install(probe: Probe, torch: Any) -> None:
 
 
 class Backward:
-    """Enter and leave; what is entered within another, or on another thread, is none of its own."""
+    """Enter and run; what is entered within another, or on another thread, is none of its own."""
 
     def __init__(self, probe: Probe, torch: Any) -> None:
         self.probe = probe
@@ -46,7 +46,7 @@ class Backward:
         self._ident = threading.get_ident
 
     def enter(self, tensors: tuple[Any, ...], microbatch: int | None = None) -> bool:
-        """Whether the outermost begins, of ``tensors``; ``leave`` must follow then, and nothing else."""
+        """Whether the outermost begins, of ``tensors``; ``run`` must follow then, and only then."""
         try:
             return self._enter(tensors, microbatch)
         except Exception as error:
@@ -73,8 +73,17 @@ class Backward:
         probe.mark(marks.BACKWARD, microbatch)
         return True
 
-    def leave(self) -> None:
-        """It ends, and the step with it where an optimizer stepped within."""
+    def run(self, original: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """What ``original`` returns: the backward entered, and the step where an optimizer stepped within, end with it."""
+        try:
+            return original(*args, **kwargs)
+        except BaseException:
+            self.probe.host_mark(marks.RAISED)
+            raise
+        finally:
+            self._left()
+
+    def _left(self) -> None:
         try:
             self._leave()
         except Exception as error:
@@ -106,13 +115,7 @@ def _backward(timed: Backward, original: Any) -> Any:
             return original(*args, **kwargs)
         if probe.reducing and probe.expect is not None and args:
             probe.expect(args[0])
-        try:
-            return original(*args, **kwargs)
-        except BaseException:
-            probe.host_mark(marks.RAISED)
-            raise
-        finally:
-            timed.leave()
+        return timed.run(original, *args, **kwargs)
 
     skip_frame(backward)
     probe.waits_in(backward)  # for gradients, where no hook tells that it computes
@@ -139,12 +142,8 @@ def _grad(timed: Backward, original: Any, torch: Any) -> Any:
             return original(*args, **kwargs)
         probe.reducing = False
         try:
-            return original(*args, **kwargs)
-        except BaseException:
-            probe.host_mark(marks.RAISED)
-            raise
+            return timed.run(original, *args, **kwargs)
         finally:
-            timed.leave()
             probe.reducing, probe.reducer = reducing, reducer  # it fills no bucket: that is for the backward to come
 
     skip_frame(run_backward)

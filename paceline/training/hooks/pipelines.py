@@ -68,13 +68,7 @@ def _backward(timed: Backward, original: Any) -> Any:
             probe.device_found()
         if not timed.enter((), _microbatch(args, kwargs, "bwd_chunk_id")):
             return original(self, *args, **kwargs)
-        try:
-            return original(self, *args, **kwargs)
-        except BaseException:
-            probe.host_mark(marks.RAISED)
-            raise
-        finally:
-            timed.leave()
+        return timed.run(original, self, *args, **kwargs)
 
     skip_frame(backward_one_chunk)
     return backward_one_chunk

@@ -32,7 +32,7 @@ def joined() -> tuple[Probe, Callable[[], None]]:
 
     def backward() -> None:
         if timed.enter(()):
-            timed.leave()
+            timed.run(lambda: None)
 
     return probe, backward
 
