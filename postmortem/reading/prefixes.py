@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from . import log_events
+
 #: Characters of a line; what is longer is cut there.
 MOST_LINE = 1 << 16
 _CONTROL = re.compile(r"(?:\x1b|#033|\^\[)\[[0-?]{0,32}[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)")
@@ -18,9 +20,6 @@ _PADDING = re.compile(
     r"|terminate called|[A-Za-z_][\w.]{0,80}(?:Error|Exception|Interrupt|Exit): )"
 )
 _REPEATED = re.compile(r"\s\[repeated \d{1,9}x across (?:cluster|all nodes)\].{0,200}$")
-_TEXTS = ("log", "message", "MESSAGE", "msg", "line", "text", "textPayload", "body", "Body", "data")
-#: How deep in a record its text may be (``jsonPayload``, ``hits`` of a search).
-_DEEPEST = 6
 
 _RANK = re.compile(r"\[rank(\d{1,7})\]:? ?")
 #: How lines begin that need their speaker: only before these are words taken for a prefix that sentences have, too.
@@ -115,7 +114,7 @@ class Line(msgspec.Struct, frozen=True):
 def texts(raw: str) -> Iterator[str]:
     """The lines in ``raw``: a record of a log driver, a progress bar that rewrites its line, lines that a terminal
     padded with blanks; colours are taken off."""
-    if raw.startswith("{"):
+    if raw.startswith(("{", "[{")):
         raw = _record(raw)
     if not raw[:1].isspace() and _PADDING.search(raw):
         raw = _PADDING.sub(_next_line, raw)
@@ -136,17 +135,7 @@ def _record(raw: str) -> str:
         record = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return raw
-    return text_of(record) or raw
-
-
-def text_of(record: object, depth: int = _DEEPEST) -> str:
-    """The first text in ``record`` under a usual name; "" where there is none."""
-    if not isinstance(record, dict) or depth == 0:
-        return ""
-    for name in _TEXTS:
-        if isinstance(record.get(name), str):
-            return str(record[name])
-    return next((text for part in record.values() if (text := text_of(part, depth - 1))), "")
+    return log_events.text_of(record) or "\n".join(log_events.texts(record)) or raw
 
 
 def unwrapped(text: str) -> Line:

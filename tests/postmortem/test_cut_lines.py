@@ -164,6 +164,14 @@ EVENTS = {
         "messageType": "DATA_MESSAGE",
         "logEvents": [{"id": "1", "timestamp": 7, "message": line} for line in lines],
     },
+    "a collector of OpenTelemetry": lambda lines: {
+        "resourceLogs": [
+            {
+                "resource": {"attributes": [{"key": "host.name", "value": {"stringValue": "n1"}}]},
+                "scopeLogs": [{"scope": {}, "logRecords": [{"body": {"stringValue": line}} for line in lines]}],
+            }
+        ]
+    },
     "a list of entries": lambda lines: [{"textPayload": line, "severity": "ERROR"} for line in lines],
     "hits of a search": lambda lines: {"hits": {"hits": [{"_source": {"log": line}} for line in lines]}},
 }
@@ -175,6 +183,17 @@ EVENTS = {
 def test_one_document_of_log_events_is_read(tmp_path, form, noise, indent):
     lines = [*(f"[rank0]: step {step} loss 0.5" for step in range(noise)), *DIED.splitlines()]
     (tmp_path / "events.json").write_text(json.dumps(EVENTS[form](lines), indent=indent))
+    found = verdict(tmp_path)
+    assert (found.ranks, found.line) == ((2,), "/app/train.py:10 step")
+
+
+@pytest.mark.parametrize("form", EVENTS)
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_batches_of_log_events_a_line_each_are_read(tmp_path, form, at_once):
+    """As collectors append them to a file."""
+    lines = [*(f"[rank0]: step {step} loss 0.5" for step in range(300)), *DIED.splitlines()]
+    batches = [lines[at : at + at_once] for at in range(0, len(lines), at_once)]
+    (tmp_path / "events.jsonl").write_text("".join(f"{json.dumps(EVENTS[form](batch))}\n" for batch in batches))
     found = verdict(tmp_path)
     assert (found.ranks, found.line) == ((2,), "/app/train.py:10 step")
 
