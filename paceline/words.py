@@ -59,7 +59,11 @@ _SCALES = {"bytes": (2**30, "GiB"), "bytes/s": (1e9, "GB/s"), "flop/s": (1e12, "
 
 
 def seconds(value: float | None) -> str:
-    """A duration with three significant digits: 813 µs, 12.4 ms, 1.52 s, 3 min 20 s, 2 h 5 min."""
+    """A duration with three significant digits: 813 µs, 12.4 ms, 1.52 s, 3 min 20 s, 2 h 5 min.
+
+    >>> seconds(0.0124), seconds(-7500.0), seconds(0.0), seconds(None)
+    ('12.4 ms', '-2 h 5 min', '0 s', 'not measured')
+    """
     number, unit = seconds_parts(value)
     return f"{number} {unit}".strip()
 
@@ -68,6 +72,9 @@ def seconds_parts(value: float | None) -> tuple[str, str]:
     """The same as number and unit, for numbers that are set large."""
     if value is None or value != value:
         return NONE, ""
+    if value < 0:
+        number, unit = seconds_parts(-value)
+        return f"-{number}", unit
     if value >= 7200:
         return f"{int(value // 3600)} h {int(value % 3600 // 60)}", "min"
     if value >= 120:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from paceline.visible import visible
+from paceline.words import seconds
 
 from .query import Answer
 
@@ -60,7 +61,7 @@ _SHOWN: dict[str, Callable[[float], str]] = {
     "_bytes": lambda value: f"{value / 2**30:.1f} GiB",
     "_w": lambda value: f"{value:.0f} W",
     "_j": lambda value: f"{value / 3.6e6:.3g} kWh",
-    "_s": lambda value: f"{value * 1e3:.3g} ms" if abs(value) < 1 else f"{value:.4g} s",
+    "_s": seconds,
     "hours": lambda value: f"{value:.4g}",
 }
 

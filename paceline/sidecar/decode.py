@@ -34,16 +34,15 @@ _OPTIONAL = frozenset((marks.COMMUNICATION, marks.QUEUED, marks.BATCHED, marks.F
 def fault_in(message: Marks) -> str | None:
     """Why ``message`` cannot be a rank's, or None."""
     for _, kind, payload in message.marks:
-        if kind not in _KINDS:
-            if kind >= marks.READY:
-                continue  # an instant of a later version: a rank may be newer than its node's sidecar
+        if kind < marks.READY and kind not in _SPANS:
             return f"a mark of unknown kind {kind}"
         bounds = _NUMBERS.get(kind)
         if kind in _COLLECTIVES:
             if not isinstance(payload, tuple):
                 return f"a mark of kind {kind} without its payload"
         elif bounds is None:
-            if payload is not None:
+            # An instant of a later version is passed over: a rank may be newer than its node's sidecar.
+            if payload is not None and kind in _KINDS:
                 return f"a mark of kind {kind} with a payload"
         elif isinstance(payload, int):
             if not bounds[0] <= payload <= bounds[1]:

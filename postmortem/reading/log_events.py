@@ -1,4 +1,4 @@
-"""Records of logs as JSON: one of a log driver, or a document of many as CloudWatch, OpenTelemetry and others export them.
+"""Records of logs as JSON: a log driver's, or a document of many as CloudWatch, OpenTelemetry and others export them.
 
 Rule of this file: pure. A list is one of records if its first has a text, and the records keep their order.
 """

@@ -12,6 +12,7 @@ import numpy as np
 
 from paceline.events import Evidence, Finding
 from paceline.ranges import ranges
+from paceline.words import seconds
 
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured, Tracker
@@ -120,7 +121,9 @@ def _last_most(last: Last) -> Iterator[str]:
 def _longest(word: str, own: Array, typical: Array, span: Array) -> Iterator[str]:
     ranks = _descending(_stands_out(own, typical, span))
     if ranks:
-        yield _named(ranks, lambda rank: f"rank {rank} {word} {_ms(own[rank])} (its peers {_ms(typical[rank])})")
+        yield _named(
+            ranks, lambda rank: f"rank {rank} {word} {seconds(own[rank])} (its peers {seconds(typical[rank])})"
+        )
 
 
 def _idle(times: RankTimes, typical: RankTimes) -> Iterator[str]:
@@ -129,8 +132,8 @@ def _idle(times: RankTimes, typical: RankTimes) -> Iterator[str]:
         soon = times.launch_delay < _SOON * typical.launch_delay
     ranks = _descending(_stands_out(times.idle, typical.idle, times.span) * soon)
     if ranks:
-        who = _named(ranks, lambda rank: f"rank {rank} after {_ms(times.launch_delay[rank])}")
-        others = _ms(typical.launch_delay[ranks[0]])
+        who = _named(ranks, lambda rank: f"rank {rank} after {seconds(times.launch_delay[rank])}")
+        others = seconds(typical.launch_delay[ranks[0]])
         yield f"kernels start soon after their launch, so the device waits for its host: {who} (its peers' {others})"
 
 
@@ -168,7 +171,3 @@ def _numbers(rank: int, times: RankTimes, typical: RankTimes, last: Last) -> Ite
 
 def _of(rank: int, evidence: Evidence) -> Evidence:
     return msgspec.structs.replace(evidence, rank=rank)
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"

@@ -9,6 +9,7 @@ import msgspec
 from paceline.events import RankBreakdown, StepTimings
 from paceline.ranges import ranges
 from paceline.visible import visible
+from paceline.words import seconds
 
 #: Rows, of the ranks of all jobs together.
 MOST_ROWS = 2**20
@@ -73,11 +74,7 @@ def _table(job: str, ranks: list[RankBreakdown]) -> list[str]:
 
 def _row(told: RankBreakdown) -> tuple[str, ...]:
     parts = [getattr(told, name) for name in _PARTS]
-    shares = [f"{_time(part)} {part / told.span_s:4.0%}" if told.span_s > 0 else _time(part) for part in parts]
-    delay = "-" if told.launch_delay_s is None else _time(told.launch_delay_s)
+    shares = [f"{seconds(part)} {part / told.span_s:4.0%}" if told.span_s > 0 else seconds(part) for part in parts]
+    delay = "-" if told.launch_delay_s is None else seconds(told.launch_delay_s)
     rank = str(told.rank) if told.device is None else f"{told.rank}, device {told.device}"
-    return (rank, str(told.steps), _time(told.span_s), *shares, delay)
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+    return (rank, str(told.steps), seconds(told.span_s), *shares, delay)

@@ -15,6 +15,7 @@ from paceline.events import OVERLAYS, SEVERITY_ORDER, Evidence, Finding, ProbeCo
 from paceline.paired import LEAST_PAIRS
 from paceline.ranges import ranges
 from paceline.visible import visible
+from paceline.words import seconds
 
 from ..jobs.apart import is_apart, relation
 from ..jobs.short_run_evidence import ALONE, is_short_run
@@ -82,7 +83,7 @@ def _sentence(finding: Finding) -> str:
 def _job(job: JobSummary, energy_rows: list[str]) -> list[str]:
     ranks = len(job.nodes)
     median = job.median_step_s
-    length = f", median step {_ms(median)}" if median is not None else ""
+    length = f", median step {seconds(median)}" if median is not None else ""
     head = (
         f"paceline: job {job.job}, {ranks} {_plural('rank', ranks)}, {job.steps} {_plural('step', job.steps)}{length}"
     )
@@ -167,7 +168,9 @@ def _each(finding: Finding) -> str:
     """What the loss is a step: the mean of the whole time, where the numbers above it are of its last looks."""
     steps = finding.last_step - finding.first_step + 1
     return (
-        f" in {steps} {_plural('step', steps)}, {_ms(finding.cost.lost_s / steps)} each on average" if steps > 0 else ""
+        f" in {steps} {_plural('step', steps)}, {seconds(finding.cost.lost_s / steps)} each on average"
+        if steps > 0
+        else ""
     )
 
 
@@ -177,12 +180,12 @@ def _why(finding: Finding) -> list[str]:
     if own is None or own.peers is None or many_of(finding) is not None:
         return [finding.summary]
     parts = _parts(by_name, own.value - own.peers)
-    first = f"works {_ms(own.value)} a step, its peers {_ms(own.peers)}" + (f" ({parts})" if parts else "")
+    first = f"works {seconds(own.value)} a step, its peers {seconds(own.peers)}" + (f" ({parts})" if parts else "")
     late = by_name.get("lateness")
     lines = [first]
     if late is not None:
         cleared = f"; cleared: {', '.join(finding.exonerated)}" if finding.exonerated else ""
-        lines.append(f"peers wait {_ms(late.value)} a step for it{cleared}")
+        lines.append(f"peers wait {seconds(late.value)} a step for it{cleared}")
     return lines
 
 
@@ -200,7 +203,7 @@ def _within(parts: dict[str, float], whole_s: float) -> str:
     for name, value in sorted(parts.items(), key=lambda item: -item[1]):
         if 0.0 < value <= left_s:
             left_s -= value
-            shown.append(f"{name.replace('_', ' ')} +{_ms(value)}")
+            shown.append(f"{name.replace('_', ' ')} +{seconds(value)}")
     return ", ".join(shown)
 
 
@@ -235,7 +238,9 @@ def _unconnected(job: JobSummary, own: dict[int, float]) -> str | None:
     seen = relation(work_s, step_s)
     live = any(is_apart(one) and one.state == "confirmed" for one in job.findings.values())
     if live or seen == "apart":
-        unequal = f", and their steps take {_ms(step_s.min())} to {_ms(step_s.max())}" if seen == "apart" else ""
+        unequal = (
+            f", and their steps take {seconds(step_s.min())} to {seconds(step_s.max())}" if seen == "apart" else ""
+        )
         return f"no rank is named: {none}{unequal}, so as far as is measured these ranks do not wait for each other"
     if seen == "together":
         return None
@@ -251,7 +256,9 @@ def _slowest(own: dict[int, float]) -> list[str]:
         return []
     median = statistics.median(own.values())
     worst = max(own, key=lambda rank: own[rank])
-    return [_row("Why", f"median rank works {_ms(median)} a step, the slowest, rank {worst}, {_ms(own[worst])}")]
+    return [
+        _row("Why", f"median rank works {seconds(median)} a step, the slowest, rank {worst}, {seconds(own[worst])}")
+    ]
 
 
 def _no_exchange(job: JobSummary) -> bool:
@@ -345,7 +352,7 @@ def _unmeasured(cost: ProbeCost, usual_s: float) -> str:
             "where no optimizer ends a step or torch.compile takes it in"
         )
     if usual_s < _LEAST_STEP_S:
-        return f"steps of less than {_ms(_LEAST_STEP_S)} are too short for its windows"
+        return f"steps of less than {_LEAST_STEP_S * 1e3:.0f} ms are too short for its windows"
     return (
         f"{cost.pairs} pairs of windows are long enough, {LEAST_PAIRS} are needed "
         f"({cost.short_pairs} were too short)" + (_needs(cost, "about") or "; let it run for longer")
@@ -371,10 +378,6 @@ def _coverage(job: JobSummary) -> str:
 
 def _row(title: str, text: str) -> str:
     return f"  {title:<{_WIDTH}}{text}"
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 0.9995 else f"{seconds * 1e3:.3g} ms"
 
 
 def _plural(word: str, count: int) -> str:

@@ -74,7 +74,7 @@ class Backward:
         return True
 
     def run(self, original: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """What ``original`` returns: the backward entered, and the step where an optimizer stepped within, end with it."""
+        """What ``original`` returns; the backward ends with it, and the step where an optimizer stepped within."""
         try:
             return original(*args, **kwargs)
         except BaseException:

@@ -196,7 +196,7 @@ def test_the_parts_of_a_difference_sum_to_it_and_the_cost_says_of_how_many_steps
         cost=Cost(lost_s=34.9, gpu_hours=0.01, throughput_lost_ratio=0.4),
     )  # fmt: skip
     text = panel_of(*make_training(ranks=4, seconds=5), slow)
-    assert "works 220 ms a step, its peers 138 ms (data +52 ms, forward +30 ms; within them gc +20 ms)" in text
+    assert "works 220 ms a step, its peers 138 ms (data +52.0 ms, forward +30.0 ms; within them gc +20.0 ms)" in text
     assert "Cost     34.9 s lost in 329 steps, 106 ms each on average, 40% of the throughput in that time" in text
 
 
@@ -204,10 +204,10 @@ def test_the_parts_of_a_difference_sum_to_it_and_the_cost_says_of_how_many_steps
     ("parts", "shown"),
     [
         ({"data": 0.131, "forward": -0.049}, ""),  # as an older Paceline reported them
-        ({"forward": 0.08, "cpu_wait": -1934.0}, " (forward +80 ms)"),
-        ({"forward": 0.08, "cpu_wait": 20.65}, " (forward +80 ms)"),
-        ({"forward": 0.06, "backward": 0.06, "data": 0.02}, " (forward +60 ms, data +20 ms)"),
-        ({"gc": 0.02, "cpu_wait": 0.07}, " (cpu wait +70 ms)"),
+        ({"forward": 0.08, "cpu_wait": -1934.0}, " (forward +80.0 ms)"),
+        ({"forward": 0.08, "cpu_wait": 20.65}, " (forward +80.0 ms)"),
+        ({"forward": 0.06, "backward": 0.06, "data": 0.02}, " (forward +60.0 ms, data +20.0 ms)"),
+        ({"gc": 0.02, "cpu_wait": 0.07}, " (cpu wait +70.0 ms)"),
         ({"data": float("nan"), "forward": float("inf")}, ""),
     ],
 )
