@@ -67,6 +67,11 @@ class CoverageTracker:
             self.odd[what] = self.odd.get(what, 0) + times
             self._counts = None
 
+    def note_all(self, odd: dict[str, int]) -> None:
+        """Count several things that are odd, by name."""
+        for what, times in odd.items():
+            self.note(what, times)
+
     def leave_out(self, ranks: int, most: int) -> None:
         """Take down that a job has so many ranks beyond the bound of ``most``."""
         if ranks:

@@ -22,17 +22,21 @@ _TOPICS = {topic.event: topic for topic in (OP, COLLECTIVE, OP_V1, COLLECTIVE_V1
 _BY_NAME = {topic.name: topic for topic in _TOPICS.values()}
 
 
+def enough(producers: int, *, backlog: bool) -> float:
+    """How many messages of a job of so many ``producers`` are judged together. ``backlog``: more are at hand."""
+    return producers / (PARTS_OF_BACKLOG if backlog else PARTS)
+
+
 class Gather(Generic[Timings]):
     """The messages that wait."""
 
     def __init__(self) -> None:
         self.waiting: list[Timings] = []
 
-    def push(self, batch: Timings, producers: int, *, backlog: bool = False) -> list[Timings]:
-        """Take in a message of a job of so many ``producers``; those to be judged now, in order of arrival."""
+    def push(self, batch: Timings, least: float) -> list[Timings]:
+        """Take in a message; those to be judged now, in order of arrival, once at ``least`` so many wait."""
         self.waiting.append(batch)
-        parts = PARTS_OF_BACKLOG if backlog else PARTS
-        return self.drain() if len(self.waiting) * parts >= producers else []
+        return self.drain() if len(self.waiting) >= least else []
 
     def drain(self) -> list[Timings]:
         """All that waits."""

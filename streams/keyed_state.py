@@ -90,10 +90,13 @@ class KeyedState:
         #: None in a recording: all of its launches are known before, and are attempts of their own (``attempts.py``).
         self.launches: Launches | None = None if recorded else Launches()
 
-    def update(self, topic: Topic, event: Event | Heard, *, backlog: bool = False) -> list[Event]:
-        """Tell every decision that wants it; what they answer. ``backlog``: more events are at hand."""
+    def update(self, topic: Topic, event: Event | Heard, at_once: int = 0) -> list[Event]:
+        """Tell every decision that wants it; what they answer.
+
+        ``at_once``: where more events are at hand, how many messages of a job are judged together; else 0.
+        """
         found, judged = self._launched(event)
-        return found + (self._said(self._decide(topic, event, backlog=backlog)) if judged else [])
+        return found + (self._said(self._decide(topic, event, at_once)) if judged else [])
 
     def _launched(self, event: Event | Heard) -> tuple[list[Event], bool]:
         """What follows from the launch that ``event`` is of, and whether that is the one that is judged."""
@@ -117,9 +120,9 @@ class KeyedState:
             self._keep(name, decision.next_launch())
         return last + ended
 
-    def _decide(self, topic: Topic, event: Event | Heard, *, backlog: bool) -> list[Event]:
+    def _decide(self, topic: Topic, event: Event | Heard, at_once: int) -> list[Event]:
         answers: list[Event] = []
-        self.rows.backlog = backlog
+        self.rows.at_once = at_once
         for kind in self.routes.get(topic.name, ()):
             decision = self.decisions.get(kind.__name__)
             if decision is None:

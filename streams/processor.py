@@ -23,6 +23,8 @@ IDLE_S = 3600.0
 MOST_PUSH_S = 10.0
 #: More states than this at a time are not kept: the longest idle goes first.
 MOST_STATES = 10_000
+#: From a backlog so many messages of a job of one node are judged together, and so many may wait of all jobs.
+AT_ONCE, MOST_WAITING = 16, 8192
 
 
 class Processor:
@@ -59,7 +61,10 @@ class Processor:
         self._last.pop(key, None)  # It goes on after all: from what is stored of it, where anything is.
         self.states[key] = (state, self._advance(getattr(event, "t0_s", None)))
         self._forget()
-        return [(topic_of(answer), answer) for answer in state.update(topic, event, backlog=self.backlog)]
+        return [(topic_of(answer), answer) for answer in state.update(topic, event, self._at_once())]
+
+    def _at_once(self) -> int:
+        return max(1, min(AT_ONCE, MOST_WAITING // len(self.states))) if self.backlog else 0
 
     def _state(self) -> KeyedState:
         return KeyedState(self.routes, self.most_ranks, self.advice_settings, recorded=self.recorded)

@@ -13,10 +13,10 @@ from .step_rows import PhaseTimings, StepRows, step_rows
 
 
 class SharedRows:
-    """The rows of the messages read last. ``backlog``: more are at hand, so that many may be judged together."""
+    """The rows of the messages read last. ``at_once``: more are at hand, and so many are judged together; else 0."""
 
     def __init__(self) -> None:
-        self.backlog = False
+        self.at_once = 0
         self.messages: tuple[PhaseTimings, ...] = ()
         self.rows: StepRows | None = None
         self.summed_messages: tuple[StepTimings, ...] = ()

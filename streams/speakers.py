@@ -79,6 +79,16 @@ class SpeakersHeard:
             return kept, before.who, False, beyond
         return message, before.who, False, 0
 
+    def knows(self, message: StepTimings, most: int) -> bool:
+        """Whether its producer said the same before, and of no rank from ``most`` on: ``hear`` hands it on as it is."""
+        before = self._heard.get(message.producer)
+        return (
+            before is not None
+            and (before.node, before.most, before.cut) == (message.node, most, False)
+            and before.told == message.speakers
+            and not _single(message, most)
+        )
+
 
 def _single(message: Timings, most: int) -> bool:
     """Whether ``message`` tells of any single rank from ``most`` on, beside those that it speaks for."""

@@ -17,7 +17,7 @@ from ..coverage import CoverageTracker
 from ..episodes.crowd import Crowds
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
-from ..gather import Gather
+from ..gather import Gather, enough
 from ..raw_columns import Ints, whole
 from ..shared_rows import SharedRows
 from ..speakers import SpeakersHeard
@@ -102,7 +102,7 @@ class Collectives:
             findings += self._ends(message, who.ranks if fresh else ())
         if not _tells(message):
             return findings
-        ready = self.gather.push(message, self.coverage.producers, backlog=self.rows.backlog)
+        ready = self.gather.push(message, enough(self.coverage.producers, backlog=self.rows.at_once > 0))
         return self._advance(ready) + findings if ready else findings
 
     def _gone_on(self, message: CollectiveTimings | StepTimings) -> Sequence[int]:

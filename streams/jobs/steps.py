@@ -75,11 +75,22 @@ class Steps:
         self.last_s = np.empty(0)
         self.done = -1
         self.waited_for = False
+        #: What was odd, and how often, since it was last asked for.
+        self._odd: dict[str, int] = {}
+
+    def take_notes(self) -> dict[str, int]:
+        """What was odd about the rows, and how often, since the last call; to be noted where coverage is counted."""
+        odd, self._odd = self._odd, {}
+        return odd
+
+    def _note(self, what: str, times: int) -> None:
+        if times:
+            self._odd[what] = self._odd.get(what, 0) + times
 
     def update(self, rows: StepRows) -> list[Step]:
         """Take in the rows of a few messages; hand on the steps that they completed, in order."""
-        self.coverage.note("rows of an unknown op", rows.unknown)
-        self.coverage.note(_IMPOSSIBLE, rows.impossible)
+        self._note("rows of an unknown op", rows.unknown)
+        self._note(_IMPOSSIBLE, rows.impossible)
         rank, step, start, seconds, left = rows.rank, rows.step, rows.start_s, rows.seconds, rows.left_out
         sound, seconds = self._sound(rank, step, seconds)
         if np.count_nonzero(sound) < sound.size:
@@ -106,10 +117,10 @@ class Steps:
         sound = ~(odd_rank | odd_step | late)
         if any_impossible or np.count_nonzero(sound) < sound.size:
             impossible |= told & odd_step
-            self.coverage.note("rows with an impossible rank", int(told[:, odd_rank].sum()))
-            self.coverage.note(_IMPOSSIBLE, int(impossible.sum()))
+            self._note("rows with an impossible rank", int(told[:, odd_rank].sum()))
+            self._note(_IMPOSSIBLE, int(impossible.sum()))
             after = told & ~impossible
-            self.coverage.note("rows after their step was judged", int(after[:, late & ~odd_rank].sum()))
+            self._note("rows after their step was judged", int(after[:, late & ~odd_rank].sum()))
         return sound, seconds
 
     def _widen(self, ranks: int) -> None:
@@ -231,7 +242,7 @@ class Steps:
         if not present.all():
             present |= heard & (behind * self._pace(lead) <= self.config.patience_s)
         silent = int((heard & ~present & (self.closed <= self.done) & (self.passed >= self.done)).sum())
-        self.coverage.note("ranks that fell silent", silent)
+        self._note("ranks that fell silent", silent)
         return int(self.passed[present].min())
 
     def _lead(self, passed: Ints) -> int:

@@ -16,7 +16,7 @@ from paceline.sequences import MOST_PRODUCERS
 from paceline.settings import MOST_RANKS
 
 from ..coverage import CoverageTracker
-from ..gather import Gather
+from ..gather import Gather, enough
 from ..shared_rows import SharedRows
 from ..snapshots import described, pack, unpack
 from ..speakers import SpeakersHeard
@@ -69,7 +69,7 @@ class JobWindows:
                 self.unheard_waived = False
         if self.waived:
             self.waived.difference_update(self.open.slot[rank] for rank in who.ranks)
-        ready = self.gather.push(event, self.coverage.producers, backlog=self.rows.backlog)
+        ready = self.gather.push(event, enough(self.coverage.producers, backlog=self.rows.at_once > 0))
         return self._advance(ready) if ready else []
 
     def next_launch(self) -> "JobWindows":
