@@ -127,7 +127,9 @@ class Collectives:
         died = None
         if not (message.ends or message.ended):
             died = self.deaths.come_again(ranks, message.t0_s, **of_job)
-        died = self.deaths.update(message.node, message.ends, now_s=message.now_s, **of_job) or died
+        hung = self.hang.blockage()
+        behind = hang.behind_deaths(hung, self.nodes) if hung is not None else None
+        died = self.deaths.update(message.node, message.ends, now_s=message.now_s, hang=behind, **of_job) or died
         return [] if died is None else [self._finding(died, deaths.said(died, self.nodes), message)]
 
     def finish(self) -> list[Finding]:

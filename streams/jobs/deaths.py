@@ -14,7 +14,7 @@ from paceline.events import RANK_LIMIT, RankEnd
 from ..episodes.finding import Blocked, Said, Subject, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
-from .first_death import End, FirstDeath, first_death
+from .first_death import Blockage, End, FirstDeath, first_death
 from .hang import plain_ranks
 
 #: A rank that ended alone is confirmed after so long, in seconds of its own node's clock.
@@ -41,6 +41,7 @@ class DeathEvidence(Measured, frozen=True, kw_only=True):
     group: str
     seq: int | None
     operation: str
+    hung: bool = False
 
 
 DeathEpisode = Episode[str, DeathEvidence]
@@ -53,12 +54,26 @@ class Deaths:
         self.ends: dict[int, End] = {}
         #: How many there were when the last verdict was made.
         self.judged = 0
+        #: What the job hung in before the first of them.
+        self.hang: Blockage | None = None
         self.tracker = Tracker(DeathEpisode, Policy(growth_at=frozenset()))
 
     def update(
-        self, node: str, ends: Sequence[RankEnd], *, expected: int, now_s: float | None, last_step: int
+        self,
+        node: str,
+        ends: Sequence[RankEnd],
+        *,
+        expected: int,
+        now_s: float | None,
+        last_step: int,
+        hang: Blockage | None = None,
     ) -> DeathEpisode | None:
-        """Take in how ranks of ``node`` ended, and that its clock shows ``now_s``; the episode where it has news."""
+        """Take in how ranks of ``node`` ended, and that its clock shows ``now_s``; the episode where it has news.
+
+        ``hang``: what the job hung in before its first rank ended, if it did.
+        """
+        if not self.ends:
+            self.hang = hang
         for one in ends:
             if one.rank < RANK_LIMIT and (one.rank in self.ends or len(self.ends) < MOST_ENDS):
                 words = {name: getattr(one, name) for name in one.__struct_fields__}
@@ -92,7 +107,7 @@ class Deaths:
 
     def _judge(self, expected: int, last_step: int, *, settled: bool) -> DeathEpisode | None:
         self.judged = len(self.ends)
-        found = first_death(self.ends, max(expected, 1))
+        found = first_death(self.ends, max(expected, 1), self.hang)
         episode = self.tracker.get(_JOB)
         if found is None:
             return self.tracker.revise(_JOB, "calm", 0.0) if episode is not None else None
@@ -122,6 +137,7 @@ class Deaths:
             group=first.group if first else "",
             seq=first.seq if first else None,
             operation=first.operation if first else "",
+            hung=found.hung,
         )
 
     def _before_s(self, named: Sequence[End], others: Sequence[int]) -> float | None:
@@ -135,12 +151,13 @@ class Deaths:
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data."""
         ends = [msgspec.to_builtins(one) for one in self.ends.values()]
-        return {"ends": ends, "judged": self.judged, "tracker": self.tracker.snapshot()}
+        return {"ends": ends, "judged": self.judged, "hang": self.hang, "tracker": self.tracker.snapshot()}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self.ends = {one.rank: one for one in msgspec.convert(data["ends"], list[End])}
         self.judged = int(data["judged"])
+        self.hang = msgspec.convert(data.get("hang"), Blockage | None)
         self.tracker.load(data["tracker"])
 
 
@@ -173,6 +190,8 @@ def _sentence(seen: DeathEvidence) -> str:
     >>> _sentence(DeathEvidence(ranks=[2], why="ValueError at train.py:8 step", victims=[0, 1], before_s=3.1, **words))
     'Died: rank 2, 3 s before the others: ValueError at train.py:8 step; ranks 0 and 1 only lost a peer'
     """
+    if seen.hung:
+        return f"Died: no rank failed by itself; {seen.why}"
     if not seen.ranks:
         return f"Died: no rank is to blame: {seen.why}"
     early = f", {seen.before_s:.0f} s before the others" if seen.before_s is not None and seen.before_s >= 1 else ""

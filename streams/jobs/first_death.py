@@ -86,6 +86,10 @@ class End(RankEnd, frozen=True, kw_only=True):
         """Whether a signal ended it that no launcher begins with."""
         return not (self.of_main() or self.timed_out()) and self.status in _SIGNALS
 
+    def aborted(self) -> bool:
+        """Whether all that is known is that it ended by SIGABRT."""
+        return self.status in (_ABORT, 134) and not self.of_main()
+
     def vanished(self) -> bool:
         """Whether all that is known is that it has gone."""
         return not self.of_main() and self.how == "lost" and self.status is None
@@ -100,9 +104,18 @@ class End(RankEnd, frozen=True, kw_only=True):
         return not (self.error or self.timed_out()) and status is not None and status > 0 and status not in _OUTSIDE
 
 
+class Blockage(NamedTuple):
+    """What a job hung in, and why, in words; at which line, what to do, and the ranks that the others waited for."""
+
+    words: str
+    line: str
+    next: str
+    awaited: tuple[int, ...] = ()
+
+
 class FirstDeath(NamedTuple):
     """The verdict: ``ranks`` that ended first (empty: none is to blame), why, at which ``line``, and what to do next;
-    ``memory``: for lack of memory."""
+    ``memory``: for lack of memory; ``hung``: that the ranks waited for each other before is why."""
 
     ranks: tuple[int, ...]
     why: str
@@ -110,12 +123,18 @@ class FirstDeath(NamedTuple):
     sure: Sure = "likely"
     next: str = ""
     memory: bool = False
+    hung: bool = False
 
 
-def first_death(ends: Mapping[int, End], expected: int) -> FirstDeath | None:
-    """Who of a job of ``expected`` ranks ended first; None where nothing is wrong, or not yet known."""
-    every = [ends[rank] for rank in sorted(ends)]
-    over = len(every) >= expected
+def first_death(ends: Mapping[int, End], expected: int, hang: Blockage | None = None) -> FirstDeath | None:
+    """Who of a job of ``expected`` ranks ended first; None where nothing is wrong, or not yet known.
+
+    ``hang``: what the ranks were blocked in before, if they were: that they lose each other, and that a watchdog aborts
+    them, follows from it.
+    """
+    aborted = _by_watchdog(ends, hang) if hang is not None else set()
+    every = [ends[rank] for rank in sorted(ends) if rank not in aborted]
+    over = len(ends) >= expected
     for rule in (_killed_for_memory, _raised, _signalled, _left, _exited, _vanished):
         found = rule(every, expected)
         if found is not None:
@@ -124,9 +143,24 @@ def first_death(ends: Mapping[int, End], expected: int) -> FirstDeath | None:
         return _out_of_time()
     if over and any(one.interrupted() for one in every):
         return _from_outside(every)
+    if over and hang is not None and (aborted or any(one.lost_peer() for one in every)):
+        return FirstDeath((), hang.words, hang.line, "likely", hang.next, hung=True)
     if over and any(one.lost_peer() for one in every):
         return FirstDeath((), "ranks lost each other; none has a failure of its own", "", "unsure", _NETWORK)
     return None
+
+
+def _by_watchdog(ends: Mapping[int, End], hang: Blockage) -> set[int]:
+    """The ranks that aborted because they waited, as far as is known: what a watchdog says goes to the log alone.
+
+    One that the others waited for has aborted by itself where it was gone before them.
+    """
+    others = [one for rank, one in ends.items() if rank not in hang.awaited]
+
+    def first(one: End) -> bool:
+        return all(one.node == other.node and one.time_s < other.time_s - APART_S for other in others)
+
+    return {rank for rank, one in ends.items() if one.aborted() and not (rank in hang.awaited and first(one))}
 
 
 _NETWORK = "check the network between the nodes, and each node's kernel log (dmesg -T | tail -50)"

@@ -23,6 +23,7 @@ from ..collective_batch import CollectiveBatch
 from ..episodes.finding import Blocked, Said, Subject, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
+from .first_death import Blockage
 from .waits import Place, Wait, Waits, Where
 
 #: Ranks told by number in a finding; of more, only the first.
@@ -170,6 +171,8 @@ class Hang:
         self.moved_s = 0.0
         self.moved_in: Where | None = None
         self.reported: Reported | None = None
+        #: What was confirmed and is over, where none is known to have got through it, until a step ends.
+        self.given_up: HangEvidence | None = None
         # It only goes on waiting: growth is no news.
         self.tracker = Tracker(HangEpisode, Policy(growth_at=frozenset()))
 
@@ -178,6 +181,8 @@ class Hang:
         for rank, group, seq in zip(*(column.tolist() for column in batch.reached), strict=True):
             self.waits.reach(rank, batch.groups[group], seq)
         self.longest_s = max(self.longest_s, batch.longest_wait_s)
+        if batch.last_step > self.last_step:
+            self.given_up = None
         self.last_step = max(self.last_step, batch.last_step)
 
     def reach_each(self, reached: Iterable[tuple[int, str, int]]) -> None:
@@ -244,7 +249,8 @@ class Hang:
             margin = since / threshold
             episode.evidence = HangEvidence(margin=margin, waited_s=longest, usual_s=self.longest_s, stop=stop)
         if signal == "calm":
-            episode.evidence = self._over(episode.measured)
+            episode.evidence = over = self._over(episode.measured)
+            self.given_up = over if over.stop.unended and episode.state == "confirmed" else None
         before = episode.state
         found = self.tracker.revise(_JOB, signal, longest, news=news)
         if found is not None:
@@ -252,6 +258,11 @@ class Hang:
             changes = self.reported.changes + 1 if self.reported is not None and found.state == before else 0
             self.reported = None if signal == "calm" else Reported(seen.stop, seen.waited_s, changes)
         return found
+
+    def blockage(self) -> HangEvidence | None:
+        """What the job hangs in, confirmed, or hung in until its ranks gave up."""
+        episode = self.tracker.get(_JOB)
+        return self.given_up if episode is None or episode.state != "confirmed" else episode.evidence
 
     def _over(self, last: HangEvidence) -> HangEvidence:
         """What is known of the collective now that nobody waits."""
@@ -362,6 +373,7 @@ class Hang:
             "moved_s": self.moved_s,
             "moved_in": self.moved_in,
             "reported": msgspec.to_builtins(self.reported),
+            "given_up": msgspec.to_builtins(self.given_up),
             "tracker": self.tracker.snapshot(),
         }
 
@@ -385,6 +397,7 @@ class Hang:
         self.moved_s = float(data.get("moved_s", 0.0))
         self.moved_in = msgspec.convert(data.get("moved_in"), Where | None)
         self.reported = msgspec.convert(data.get("reported"), Reported | None)
+        self.given_up = msgspec.convert(data.get("given_up"), HangEvidence | None)
         self.tracker.load(data["tracker"])
 
 
@@ -425,6 +438,15 @@ def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
     on = tuple(sorted({nodes[rank] for rank in accused if rank in nodes}))
     subject = Subject("hang", where, ranks=tuple(accused), group=stop.group, nodes=on)
     return Said(subject, evidence, summary, over=over, blocked=blocked)
+
+
+def behind_deaths(seen: HangEvidence, nodes: Mapping[int, str]) -> Blockage:
+    """What is said of ``seen`` where its ranks have ended since."""
+    stop = seen.stop
+    blocked = _blocked(stop, nodes)
+    words = f"the job had hung in {_collective(stop.operation, stop.seq, stop.group)}: {_reason(stop)}"
+    next_ = f"look at {blocked.line}" if blocked.line else _COMPARE
+    return Blockage(words, blocked.line, next_, tuple(stop.accused()))
 
 
 def _collective(operation: str, seq: int, group: str) -> str:
@@ -481,12 +503,15 @@ def _what(place: Seen) -> str:
     return ", ".join(filter(None, words))
 
 
+_COMPARE = "compare the order, operations and sizes of the calls on these ranks; check the network"
+
+
 def _advice(stop: Stop, blocked: Blocked) -> str:
     if blocked.next:
         return f"Next: {blocked.next}."
     if stop.unknown and not (stop.calls or stop.across):
         return "Check that they have started."
-    return "Next: compare the order, operations and sizes of the calls on these ranks; check the network."
+    return f"Next: {_COMPARE}."
 
 
 def _blocked(stop: Stop, nodes: Mapping[int, str]) -> Blocked:

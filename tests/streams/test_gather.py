@@ -115,9 +115,7 @@ def test_whatever_comes_between_meets_a_small_job_as_it_would_have(small):
     """Thresholds, restarts, and a backlog that ends and begins: none waits for what is held back."""
     first = small[0][1]
     odd = range(150, len(small), 23)
-    stern = events.Thresholds(
-        cluster=first.cluster, job=first.job, attempt=first.attempt, values={"least_excess": 0.5}
-    )
+    stern = events.Thresholds(cluster=first.cluster, job=first.job, attempt=first.attempt, values={"least_excess": 0.5})
 
     def run(*, backlog):
         found, processor = [], Processor()

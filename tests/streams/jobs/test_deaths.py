@@ -7,6 +7,7 @@ import pytest
 
 from paceline.events import RankEnd
 from streams.jobs.deaths import CONFIRM_S, MOST_ENDS, Deaths, said
+from streams.jobs.first_death import Blockage
 from streams.jobs.job_diagnosis import JobDiagnosis
 
 RANKS = 4
@@ -117,7 +118,7 @@ def test_ranks_beyond_any_job_are_ignored_and_memory_is_bounded(deaths, report):
 
 def test_the_verdict_of_a_large_job_is_not_made_again_for_every_rank(deaths, report, monkeypatch):
     verdicts = []
-    monkeypatch.setattr("streams.jobs.deaths.first_death", lambda ends, expected: verdicts.append(len(ends)))
+    monkeypatch.setattr("streams.jobs.deaths.first_death", lambda ends, expected, hang: verdicts.append(len(ends)))
     for rank in range(2000):
         report(end(rank), expected=2000)
     assert verdicts[:256] == list(range(1, 257))
@@ -132,6 +133,21 @@ def test_a_snapshot_goes_on_as_if_nothing_had_been(deaths, report):
     ends = (end(0), end(1), end(3))
     expected = deaths.update("gpu-1", ends, expected=RANKS, now_s=None, last_step=41)
     assert again.update("gpu-1", ends, expected=RANKS, now_s=None, last_step=41) == expected
+
+
+def test_a_hang_before_the_first_end_is_why_all_gave_up(deaths):
+    """What is reported of the hang later than that, when the ranks leave one by one, changes nothing; also stored."""
+    hang = Blockage("the job had hung in all_reduce #7: rank 2 has not called it", "a.py:4", "look", (2,))
+    assert deaths.update("gpu-1", [end(0), end(1)], expected=RANKS, now_s=None, last_step=41, hang=hang) is None
+    again = Deaths()
+    again.load(json.loads(json.dumps(deaths.snapshot())))
+    died = again.update("gpu-1", [end(2), end(3)], expected=RANKS, now_s=None, last_step=41)
+    told = said(died, {})
+    assert told.summary == (
+        "Died: no rank failed by itself; the job had hung in all_reduce #7: rank 2 has not called it. Next: look."
+    )
+    assert (died.state, told.subject.ranks) == ("confirmed", ())
+    assert (told.blocked.line, told.blocked.victims) == ("a.py:4", (0, 1, 2, 3))
 
 
 class TestMessages:

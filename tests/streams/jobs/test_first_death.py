@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.jobs.first_death import End, first_death
+from streams.jobs.first_death import Blockage, End, first_death
 
 RANKS = 4
 GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:21504"
@@ -14,19 +14,21 @@ CLEAN = {"how": "exit", "status": 0}
 CTRL_C = {"how": "exception", "error": "KeyboardInterrupt", "status": 1}
 GONE = {"how": "lost"}
 LATE = {"out_of_time": True}
+ABORTED = {"how": "lost", "status": -6}
+HANG = Blockage("the job had hung in all_reduce #7: rank 2 has not called it", "train.py:45", "look at it", (2,))
 
 
 @pytest.fixture
 def judge():
     """The verdict on ranks that end one after the other, a tenth of a second apart."""
 
-    def of(*ends, expected=RANKS, apart=0.1, nodes=("gpu-1",)):
+    def of(*ends, expected=RANKS, apart=0.1, nodes=("gpu-1",), hang=None):
         made = [
             End(rank=rank, node=nodes[rank % len(nodes)], **({"time_s": 100.0 + apart * rank} | end))
             for rank, end in enumerate(ends)
             if end is not None
         ]
-        return first_death({one.rank: one for one in made}, expected)
+        return first_death({one.rank: one for one in made}, expected, hang)
 
     return of
 
@@ -245,3 +247,35 @@ def test_who_pressed_ctrl_c_is_not_sent_to_the_scheduler(judge, ends, words):
     assert found.ranks == ()
     assert found.why == f"{words}; no rank had failed before"
     assert ("scheduler's record" in found.next) == (ends == [TERM] * 4)
+
+
+class TestAfterAHang:
+    """Ranks that waited for another, confirmed, and then gave up."""
+
+    @pytest.mark.parametrize("victim", [PEER, ABORTED, {"how": "lost", "status": 134}])
+    def test_the_hang_is_why_they_ended(self, judge, victim):
+        """By a timeout, or by NCCL's watchdog, which aborts; whichever came first."""
+        found = judge(victim, victim, victim, victim, hang=HANG)
+        assert (found.ranks, found.why, found.line, found.hung) == ((), HANG.words, "train.py:45", True)
+        found = judge(ABORTED, PEER, TERM | {"status": 1, "error": "RuntimeError", "message": GLOO}, PEER, hang=HANG)
+        assert (found.ranks, found.hung) == ((), True)
+
+    def test_the_awaited_rank_aborted_by_itself_where_it_was_gone_long_before(self, judge):
+        """Its own assertion; the watchdogs of the others follow minutes later."""
+        late = ABORTED | {"time_s": 700.0}
+        assert judge(late, late, ABORTED, late, hang=HANG).ranks == (2,)
+        assert judge(late, late, late, late, hang=HANG).hung
+
+    def test_nothing_is_said_while_some_still_wait(self, judge):
+        assert judge(PEER, ABORTED, None, PEER, hang=HANG) is None
+
+    @pytest.mark.parametrize("end", [OWN, KILL, {"how": "lost", "status": -11}, {"how": "exit", "status": 3}])
+    def test_a_rank_that_failed_by_itself_is_named_all_the_same(self, judge, end):
+        """For it the others waited."""
+        found = judge(ABORTED, ABORTED, end, PEER, hang=HANG)
+        assert (found.ranks, found.hung) == ((2,), False)
+
+    @pytest.mark.parametrize("end", [CTRL_C, TERM])
+    def test_who_is_tired_of_waiting_ends_it(self, judge, end):
+        found = judge(end, end, end, end, hang=HANG)
+        assert (found.ranks, found.hung) == ((), False)

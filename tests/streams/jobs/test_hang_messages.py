@@ -6,7 +6,15 @@ import msgspec
 import pytest
 
 from paceline import columns
-from paceline.events import CollectiveSums, CollectiveTimings, OpenCollective, RankLook, Speakers, StepTimings
+from paceline.events import (
+    CollectiveSums,
+    CollectiveTimings,
+    OpenCollective,
+    RankEnd,
+    RankLook,
+    Speakers,
+    StepTimings,
+)
 from streams.jobs.collective_verdicts import Collectives
 from streams.jobs.config import JobConfig
 from streams.jobs.hang import MOST_NEWS, Hang, HangConfig
@@ -258,3 +266,31 @@ def test_ranks_beyond_what_is_followed_accuse_nobody_and_break_nothing(monkeypat
         waits.reach(rank, "world", 1)
     assert waits.first() is None
     assert not waits.keeps_anybody()
+
+
+def ends(rank, sequence):
+    """The last message of ``rank``'s node: it has lost its peers."""
+    lost = RankEnd(rank=rank, time_s=170.0, how="exception", error="RuntimeError", message="Connection closed by peer")
+    return steps(rank, sequence, ends=[lost], ended=True)
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_a_job_that_hung_until_its_ranks_gave_up_has_died_of_that(job, first):
+    """In whatever order they give up, and though none waits any longer once the last message comes."""
+    assert states(job.update(calls(0, 2, open_=[stands(0)], now_s=161.0))) == ["confirmed"]
+    found = [one for rank in sorted(range(RANKS), key=lambda rank: rank != first) for one in job.update(ends(rank, 9))]
+    (died,) = (one for one in found if one.kind == "died")
+    assert died.ranks == []
+    assert died.summary == (
+        "Died: no rank failed by itself; the job had hung in all_reduce #1 (group world): rank 2 has not called it. "
+        "Next: compare the order, operations and sizes of the calls on these ranks; check the network."
+    )
+
+
+def test_a_job_that_went_on_after_a_hang_has_not_died_of_it(job):
+    """It ended later, by itself."""
+    assert states(job.update(calls(0, 2, open_=[stands(0)], now_s=161.0))) == ["confirmed"]
+    for rank in range(RANKS):
+        job.update(calls(rank, 3, rows=[1]))
+    (died,) = (one for rank in range(RANKS) for one in job.update(ends(rank, 9)) if one.kind == "died")
+    assert "hung" not in died.summary

@@ -124,8 +124,12 @@ def test_a_step_of_a_real_job_names_who_waits_for_its_host():
     run = ShortRun()
     run.update_breakdowns([breakdown(rank, told) for rank, told in enumerate(DEVICES)])
     said = short_run_evidence.said(run, peers_median, "ten looks")
-    assert "rank 0 was idle for 222 ms (its peers 20.0 ms), rank 6 was idle for 209 ms (its peers 20.0 ms)" in said.summary
-    assert "the device waits for its host: rank 0 after 600 µs, rank 6 after 2.00 ms (its peers' 15.0 ms)" in said.summary
+    assert (
+        "rank 0 was idle for 222 ms (its peers 20.0 ms), rank 6 was idle for 209 ms (its peers 20.0 ms)" in said.summary
+    )
+    assert (
+        "the device waits for its host: rank 0 after 600 µs, rank 6 after 2.00 ms (its peers' 15.0 ms)" in said.summary
+    )
     assert "computed" not in said.summary
     assert said.subject.ranks == ()
     evidence = {(one.rank, one.name): one.value for one in said.evidence[1:]}
