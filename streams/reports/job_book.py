@@ -202,7 +202,10 @@ def _times(finding: Finding, course: Course | None) -> tuple[float | None, float
     # A step that nobody finished, as of a hang, comes after all others.
     first = starts[0] if starts else max((at for at, step in enumerate(course.steps_to) if step >= 0), default=0)
     whole_s = course.column_s * len(course.steps_to)
-    last = len(course.steps_to) - 1 if is_open_hang(finding) else max(ends[-1] if ends else first, first)
+    end = len(course.steps_to) - 1
+    if finding.kind == "died" and finding.state == "confirmed":
+        first = end  # It may have hung for long in its last step.
+    last = end if is_open_hang(finding) else max(ends[-1] if ends else first, first)
     # The step in which it hung began in one column, and took what the hang did.
     stood_s = finding.cost.lost_s if finding.kind == "hang" else 0.0
     to_s = max((last + 1) * course.column_s, min(first * course.column_s + stood_s, whole_s))

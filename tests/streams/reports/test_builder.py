@@ -150,6 +150,19 @@ def test_a_job_was_watched_as_long_as_it_hung(report_of, make_windows, ended_s, 
     assert job.course.own.shape[1] == len(job.course.step_s) == math.ceil(until_s)
 
 
+@pytest.mark.parametrize(("state", "at_the_end"), [("confirmed", True), ("recovered", False)])
+def test_a_job_dies_at_its_end_though_its_last_step_hung_before(report_of, make_windows, state, at_the_end):
+    """One whose ranks came again died at its step."""
+    hang = finding(
+        kind="hang", first_step=19, last_step=19, cost=Cost(lost_s=60.0, gpu_hours=0.07, throughput_lost_ratio=1.0)
+    )
+    died = finding(id="died", kind="died", state=state, first_step=19, last_step=19)
+    (job,) = report_of(*make_windows(10), described(ended_s=None), hang, died).jobs
+    (found,) = (one for one in job.episodes if one.finding.kind == "died")
+    assert (found.to_s == job.to_s) == at_the_end
+    assert (found.from_s == job.to_s - job.course.column_s) == at_the_end
+
+
 def test_a_hang_that_ended_is_drawn_as_long_as_it_took(report_of, make_windows):
     """The step in which it hung began in one column; it is not as short as that."""
     cost = Cost(lost_s=20.0, gpu_hours=0.02, throughput_lost_ratio=1.0)
