@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from paceline.events import OP_INDEX, OPS
@@ -110,6 +111,8 @@ class Pace:
         self._taken: list[Tick] = []
         self._rows: list[Array | None] = []
         self._without: set[int] = set()
+        #: By how much the pace has changed at each of them, by the ticks of a look; empty where that is not known.
+        self._changes: dict[int, list[float]] = {}
         # It is first told when it has lasted for a while: the doublings are counted from there, not from the proof.
         self.tracker = Tracker(PaceEpisode, Policy(doubles_from=frozenset({"suspected"})))
 
@@ -141,13 +144,26 @@ class Pace:
             self.take([tick])
         if not self._rows or accused != self._without:
             self._rows, self._without = _rows(self._taken, accused, staged), set(accused)
+            self._changes = self._changes_ahead()
         del self._taken[0]
+        for changes in self._changes.values():
+            del changes[0]
         return self._rows.pop(0)
+
+    def _changes_ahead(self) -> dict[int, list[float]]:
+        """The changes of all looks at the ticks that are judged next, as long as nothing is forgotten before."""
+        rows = [row[_PACE] for row in self._rows if row is not None]
+        if len(rows) < max(len(self._rows), 2) or len(self.history) < _KEPT:
+            return {}
+        windows = sliding_window_view(np.concatenate([self.history[:, _PACE], rows]), _KEPT)
+        return {ticks: _changes(windows, ticks).tolist() for ticks in (self.config.ticks, *self.config.longer)}
 
     def _look(self, ticks: int, error: float) -> PaceEpisode | None:
         """Compare the newest ``ticks`` with those before; their median errs by ``error`` times that of the shortest."""
         new, old = self.history[-ticks:], self.history[:-ticks]
-        change, least = _change(old[:, _PACE], new[:, _PACE]), self._least(ticks)
+        ahead = self._changes.get(ticks)
+        change = _change(old[:, _PACE], new[:, _PACE]) if ahead is None else ahead[0]
+        least = self._least(ticks)
         if change < least or float(new[:, _LASTED].sum()) < self.config.least_s:
             return None  # the common case, and a cheap one
         if _change(old[:, _SHARED], new[:, _SHARED]) < _LEAST_SHARED * change:
@@ -200,6 +216,7 @@ class Pace:
         told = self.tracker.revise(_JOB, signal, episode.length, measure=measure)
         if self.tracker.get(_JOB) is None:
             self.history = self.history[-self.config.ticks :]
+            self._changes = {}
         return told
 
     def _measure(self, change: float, margin: float) -> PaceEvidence:
@@ -292,6 +309,13 @@ def _change(old: Array, new: Array) -> float:
     """The change from the median of ``old`` to that of ``new``, as a share of the former."""
     usual = float(nanmedian(old))
     return float(nanmedian(new)) / usual - 1 if usual > 0 else 0.0
+
+
+def _changes(windows: Array, ticks: int) -> Array:
+    """The change in each window, one a row, from the median of those before to that of the newest ``ticks``."""
+    usual, now = nanmedian(windows[:, :-ticks], axis=1), nanmedian(windows[:, -ticks:], axis=1)
+    some = usual > 0
+    return np.where(some, now / np.where(some, usual, 1.0) - 1, 0.0)
 
 
 def _noise(values: Array) -> float:

@@ -115,6 +115,29 @@ def test_the_pace_of_ticks_taken_together_is_that_of_one_at_a_time(seed, ranks, 
     np.testing.assert_array_equal(one.history, taken.history)
 
 
+@pytest.mark.parametrize("sizes", [[1], [7, 40], [80]])
+def test_a_pace_that_falls_and_rises_is_told_of_ticks_taken_together_as_of_one_at_a_time(sizes):
+    """What changes is worked out ahead while the history is full, and no longer once it is cut."""
+    told = []
+    for taken_together in (False, True):
+        steps = [
+            step._replace(seconds=step.seconds * (1.4 if 200 <= step.step < 300 or 470 <= step.step < 520 else 1.0))
+            for step in steps_of(7, 600, 4, late_s=0.0)
+        ]
+        ticks = [tick for tick in map(Ticks(0.0, Cohorts()).update, steps) if tick]
+        pace, seen = Pace(PaceConfig()), []
+        for part in parted(ticks, sizes):
+            if taken_together:
+                pace.take(part)
+            episodes = [
+                pace.update(tick, {0} if tick.first_step in (330, 331) else set(), staged=False) for tick in part
+            ]
+            seen += [(one.state, one.first_step, one.measured) for one in episodes if one]
+        told.append(seen)
+    assert {state for state, _, _ in told[0]} >= {"suspected", "confirmed", "recovered"}
+    assert told[0] == told[1]
+
+
 def test_a_rank_that_is_late_is_near_and_nobody_else_is_judged(monkeypatch):
     """Counting finds every rank that a look would, and spares the look where it finds none."""
     ticks = [tick for tick in map(Ticks(0.0, Cohorts()).update, steps_of(3, 70, 5)) if tick]
