@@ -157,7 +157,7 @@ class Deaths:
         """Take the state that ``snapshot`` described."""
         self.ends = {one.rank: one for one in msgspec.convert(data["ends"], list[End])}
         self.judged = int(data["judged"])
-        self.hang = msgspec.convert(data.get("hang"), Blockage | None)
+        self.hang = msgspec.convert(data["hang"], Blockage | None)
         self.tracker.load(data["tracker"])
 
 

@@ -397,7 +397,7 @@ class Hang:
         self.moved_s = float(data.get("moved_s", 0.0))
         self.moved_in = msgspec.convert(data.get("moved_in"), Where | None)
         self.reported = msgspec.convert(data.get("reported"), Reported | None)
-        self.given_up = msgspec.convert(data.get("given_up"), HangEvidence | None)
+        self.given_up = msgspec.convert(data["given_up"], HangEvidence | None)
         self.tracker.load(data["tracker"])
 
 

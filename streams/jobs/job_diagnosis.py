@@ -28,7 +28,7 @@ from .phase_verdicts import Phases
 from .short_run import ShortRun
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 15
+_LAYOUT = 16
 
 
 class JobDiagnosis:
@@ -182,5 +182,5 @@ class JobDiagnosis:
             diagnosis.phases.load(state["phases"])
             diagnosis.collectives.load(state["collectives"])
             diagnosis.short.load(state["short"])
-            diagnosis.held.load(state.get("held", []))
+            diagnosis.held.load(state["held"])
         return diagnosis

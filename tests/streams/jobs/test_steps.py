@@ -72,7 +72,7 @@ def test_rows_of_a_step_that_was_judged_are_noted_and_dropped(steps, make_rows):
     rows = make_rows(*whole((0, 0), (1, 0)))
     assert numbers(steps.update(rows)) == [0]
     assert steps.update(rows) == []
-    assert steps.coverage.odd == {"rows after their step was judged": 4}
+    assert steps.take_notes() == {"rows after their step was judged": 4}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_what_cannot_be_is_noted_and_widens_no_table(steps, make_rows, row, what
     (step,) = steps.update(make_rows(row, *whole((0, 0), (1, 0))))
     assert step.seconds.shape[1] == 2
     assert step.seconds[OP_INDEX["forward"]].tolist() == [0.4, 0.4]
-    assert steps.coverage.odd == {what: 1}
+    assert steps.take_notes() == {what: 1}
 
 
 def test_an_absurd_step_of_one_rank_leads_nobody_astray(make_rows):
@@ -135,7 +135,7 @@ def test_a_rank_that_falls_silent_is_waited_for_no_longer_than_patience(make_row
     handed_on = [numbers(steps.update(make_rows(*whole((0, step), (2, step))))) for step in range(1, FEW_STEPS + 3)]
     assert handed_on[FEW_STEPS - 1] == []
     assert handed_on[FEW_STEPS] == list(range(1, FEW_STEPS + 2))
-    assert steps.coverage.odd["ranks that fell silent"] >= 1
+    assert steps.take_notes()["ranks that fell silent"] >= 1
 
 
 @pytest.mark.parametrize("number", [lambda at: 100_000 + at, lambda at: 100 + 350 * at], ids=["resumed", "sampled"])
@@ -222,6 +222,6 @@ def test_tables_made_in_one_pass_are_those_made_one_by_one(seed, ranks):
             patch.setattr(module, "_MOST_CELLS", most_cells)
             rng, steps = np.random.default_rng(seed), made(ranks)
             out = [steps.update(random_rows(rng, ranks, 4 * turn)) for turn in range(8)]
-            return plain(out), plain(steps.snapshot()), dict(steps.coverage.odd)
+            return plain(out), plain(steps.snapshot()), steps.take_notes()
 
     assert run(4096) == run(0)

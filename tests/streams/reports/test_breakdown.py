@@ -64,7 +64,7 @@ def test_the_table_has_shares_and_says_where_operators_stand_for_kernels(tmp_pat
     head, names, first, second, note = capsys.readouterr().out.splitlines()
     assert head.startswith("job job:")
     assert names.split()[:3] == ["rank", "steps", "span"]
-    assert " ".join(first.split()) == "0 2 10 s 3 s 30% 4 s 40% 1 s 10% 2 s 20% 2 ms"
+    assert " ".join(first.split()) == "0 2 10.0 s 3.00 s 30% 4.00 s 40% 1.00 s 10% 2.00 s 20% 2.00 ms"
     assert second.split()[0] == "1"
     assert "rank 1" in note
 
