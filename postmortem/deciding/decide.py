@@ -35,6 +35,7 @@ _RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     outside.with_reason,
     hardware.verdict,
     pods.verdict,
+    starting.on_one_device,
     exceptions.verdict,
     starting.verdict,
     waits.verdict,

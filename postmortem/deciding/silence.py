@@ -26,7 +26,8 @@ def verdict(case: Case) -> Verdict | None:
     labels = _labels(case)
     for said in case.timeouts:
         if said.rank is not None:
-            by_group[said.group or labels.get(said.rank, "")].append(said)
+            name = said.group or labels.get(said.rank, "")
+            by_group["" if name in _DEFAULT else name].append(said)
     ordered = sorted(by_group.items(), key=lambda one: (-len(one[1]), one[0]))
     if ordered:
         elsewhere = {said.rank for _, said_by in ordered[1:] for said in said_by if said.rank is not None}

@@ -24,6 +24,24 @@ def verdict(case: Case) -> Verdict | None:
     return None
 
 
+def on_one_device(case: Case) -> Verdict | None:
+    """By NCCL, which refuses a GPU that two ranks have chosen; what they raise then follows from that."""
+    said = [one for one in case.failures if one.name == "same_device"]
+    if not said:
+        return None
+    ranks, devices = {rank for one in said for rank in one.ranks}, sorted({one.text for one in said})
+    which = f"{'one GPU' if len(devices) == 1 else 'GPUs'} ({', '.join(devices[:4])}, by PCI bus)"
+    return Verdict(
+        kind="died",
+        cause=f"{several(ranks)} of a group have chosen {which} of their node together, which NCCL refuses",
+        victims=tuple(sorted({one.rank for one in case.failures if one.rank is not None} | ranks)),
+        sure="likely",
+        next="torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before the first collective, as many GPUs as ranks "
+        "on a node, and a CUDA_VISIBLE_DEVICES that hides none of them",
+        grounds=grounds(*said[:4]),
+    )
+
+
 def never_met(case: Case) -> Verdict | None:
     """By who did not reach another, where nothing else says more: a rank that has died is met no more either."""
     for said in case.failures:

@@ -243,6 +243,12 @@ ROWS: tuple[Row, ...] = (
         "waiting for clients",
         r"(?P<text>Timed out after \d{1,9} seconds waiting for clients\..{1,80})",
     ),
+    _row(
+        "same_device",
+        "victim",
+        "Duplicate GPU detected",
+        r"Duplicate GPU detected : rank (?P<ranks>\d{1,7} and rank \d{1,7}) both on CUDA device (?P<text>[\w.:]{1,20})",
+    ),
     _row("port_taken", "victim", "EADDRINUSE", r"port: (?P<text>\d{1,5}),.{0,200}EADDRINUSE"),
     _row("port_taken", "victim", "failed to bind to", r"failed to bind to \S{1,200}:(?P<text>\d{1,5}) \(errno: 98"),
     # The first collective of a group: all wait for the identifier that its first rank makes there.
@@ -336,6 +342,12 @@ ROWS: tuple[Row, ...] = (
     _row("teardown", "teardown", "ActorDiedError", r"ActorDiedError"),
     _row("teardown", "teardown", "ProcessExitedException", r"ProcessExitedException"),
     _row("teardown", "teardown", "returned non-zero", r"returned non-zero exit status"),
+    _row(
+        "teardown",
+        "teardown",
+        "Horovod detected that one or more",
+        r"Horovod detected that one or more processes exited",
+    ),
 )
 
 _STOPPED = re.compile(r"Sending process (\d{1,10}) closing signal (SIG[A-Z]{2,6})")
@@ -385,6 +397,8 @@ _COMPOSER = re.compile(r"\bRank (\d{1,7}) crashed with exit code (-?\d{1,4})\.")
 _COMPOSER_RANK = re.compile(
     r"(?:ERROR:composer\.cli\.launcher:)?Global rank (\d{1,7}) \(PID (\d{1,10})\) exited with code "
 )
+#: horovodrun's, of each rank as it ends.
+_HOROVODS = re.compile(r"Process (\d{1,7}) exit with status code (\d{1,4})\.$")
 #: Open MPI's handler, in the process that crashed.
 _CRASHED = re.compile(
     r"\[(?P<node>[A-Za-z0-9.-]{1,255}):(?P<pid>\d{1,10})\] Signal: [A-Z][a-z A-Z]{2,60} \((?P<code>4|6|7|8|11)\)"
@@ -518,7 +532,7 @@ def _of_launcher(text: str, node: str, source: Source) -> Iterator[Statement]:
     elif found := _SRUN.search(text):
         code = int(found[4]) if found[4] else _SRUN_SIGNALS[found[3]]
         for task in _tasks(found[2]):
-            yield Exit(rank=task, node=found[1], source=source, code=_as_signal(code))
+            yield Exit(rank=task, node=found[1], source=source, code=as_signal(code))
         if found[3] == "Out Of Memory":
             yield Failure(node=found[1], source=source, role="own", name="oom_event", text=text[:300])
     else:
@@ -536,7 +550,9 @@ def _of_process(text: str, node: str, source: Source) -> Iterator[Statement]:
     elif found := _SPAWN.search(text):
         yield Exit(rank=int(found[1]), node=node, source=source, code=_SIGNALS.get(found[2] or "", int(found[3] or 1)))
     elif found := _COMPOSER.search(text):
-        yield Exit(rank=int(found[1]), node=node, source=source, code=_as_signal(int(found[2])), first=True)
+        yield Exit(rank=int(found[1]), node=node, source=source, code=as_signal(int(found[2])), first=True)
+    elif found := _HOROVODS.match(text):
+        yield Exit(rank=int(found[1]), node=node, source=source, code=as_signal(int(found[2])))
     elif found := _COMPOSER_RANK.match(text):
         # How the others ended, whom it has ended itself, says nothing.
         yield Placed(rank=int(found[1]), node=node, source=source, pid=int(found[2]))
@@ -570,6 +586,6 @@ def _tasks(text: str) -> Iterator[int]:
             yield from range(int(first), min(int(last or first), int(first) + 65536) + 1)
 
 
-def _as_signal(code: int) -> int:
+def as_signal(code: int) -> int:
     """137 is 128 + 9: a shell or a container saw signal 9."""
     return 128 - code if 128 < code < 160 else code

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from ..evidence import Exit, Outside, Source
+from .job_lines import as_signal
 
 WORDS = (
     "noticed that process",
@@ -26,6 +27,11 @@ _SIGNALLED = re.compile(
 #: ``[[5872,1],2]`` of Open MPI 4, ``[prterun-node-1-77@1,2]`` of 5. A job but the first was spawned: it has no ranks.
 _EXITED = re.compile(
     r"The first process to do so was: Process name: \[(?:\[\d{1,9},1\]|[A-Za-z0-9._-]{1,255}@1),(\d{1,7})\] "
+    r"Exit code: (\d{1,4})\b"
+)
+#: Horovod's over gloo: a rank, or a node's local rank where ranks may change.
+_HOROVODS = re.compile(
+    r"The first process to do so was: Process name: (?:(\d{1,7})|([A-Za-z0-9.-]{1,255})\[(\d{1,5})\]) "
     r"Exit code: (\d{1,4})\b"
 )
 #: The rank itself called it, of the world that mpirun started.
@@ -60,20 +66,30 @@ class MpiBox:
             return
         self._parts.append(text.strip())
         said = re.sub(r"\s{1,400}", " ", " ".join(self._parts))
-        if found := _SIGNALLED.search(said):
-            pid = int(found[2]) or None  # It prints 0 where the process had ended before it looked.
-            yield Exit(rank=int(found[1]), node=found[3], source=source, code=-int(found[4]), pid=pid, first=True)
-        elif found := _EXITED.search(said):
-            code = int(found[2])
-            code = 128 - code if 128 < code < 160 else code
-            yield Exit(rank=int(found[1]), source=source, code=code, first=True)
-        elif found := _ABORTED.search(said):
-            yield Exit(rank=int(found[1]), source=source, code=int(found[2]) % 256 or 1, first=True)
-        elif found := _MPICH.search(said):
-            yield Exit(rank=int(found[2]), source=source, code=int(found[1]) % 256 or 1, first=True)
-        elif found := _INTEL.search(said):
-            code = -int(found[4])
-            yield Exit(rank=int(found[1]), node=found[3], source=source, code=code, pid=int(found[2]), first=True)
-        elif found := _LOST.search(said):
-            yield Outside(node=found[1], source=source, reason="lost node", strong=True)
-        self.open = not found and len(self._parts) < _MOST_LINES
+        made = _first(said, source)
+        if made is not None:
+            yield made
+        self.open = made is None and len(self._parts) < _MOST_LINES
+
+
+def _first(said: str, source: Source) -> Exit | Outside | None:
+    """What a box says of the first process, or of a node; None where it is not over yet."""
+    if found := _SIGNALLED.search(said):
+        pid = int(found[2]) or None  # It prints 0 where the process had ended before it looked.
+        return Exit(rank=int(found[1]), node=found[3], source=source, code=-int(found[4]), pid=pid, first=True)
+    if found := _EXITED.search(said):
+        return Exit(rank=int(found[1]), source=source, code=as_signal(int(found[2])), first=True)
+    if found := _HOROVODS.search(said):
+        rank, local = (int(one) if one else None for one in (found[1], found[3]))
+        code = as_signal(int(found[4]))
+        return Exit(rank=rank, node=found[2] or "", source=source, code=code, local_rank=local, first=True)
+    if found := _ABORTED.search(said):
+        return Exit(rank=int(found[1]), source=source, code=int(found[2]) % 256 or 1, first=True)
+    if found := _MPICH.search(said):
+        return Exit(rank=int(found[2]), source=source, code=int(found[1]) % 256 or 1, first=True)
+    if found := _INTEL.search(said):
+        code, pid = -int(found[4]), int(found[2])
+        return Exit(rank=int(found[1]), node=found[3], source=source, code=code, pid=pid, first=True)
+    if found := _LOST.search(said):
+        return Outside(node=found[1], source=source, reason="lost node", strong=True)
+    return None

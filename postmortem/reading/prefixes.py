@@ -32,7 +32,14 @@ _WRAPPERS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     ("tee", r"\[", re.compile(r"\[(default|trainer|worker)(\d{1,5})\]: ?")),
     ("mpi", r"\[", re.compile(r"\[\d{1,9},(\d{1,7})\]<std(?:out|err|diag)>: ?")),
     ("mpi", r"\[", re.compile(r"(?:\[[^\]]{8,40}\])?\[\d{1,9},(\d{1,7})\]\[?[^\]<]{0,80}\]?<std(?:out|err)>: ?")),
-    ("mpi", r"\[", re.compile(r"\[(\d{1,7})\]<std(?:out|err)>: ?")),  # horovodrun over gloo
+    # horovodrun over gloo, with times or without
+    ("mpi", r"\[", re.compile(r"\[(\d{1,7})\]<std(?:out|err)>: ?")),
+    (
+        "mpi",
+        "A-Z",
+        re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\[(\d{1,7})\]<std(?:out|err)>: ?"),
+    ),
+    ("stream", "s", re.compile(r"std(?:out|err): ")),  # accelerate's test of a configuration
     ("mpi", r"\[", re.compile(r"\[\d{1,9},mpirank:(\d{1,7}),[\w.-]{1,80}\]<std(?:out|err)>: ?")),  # SageMaker
     # What scripts and their loggers put there.
     ("rank", r"\[", re.compile(r"\[[Rr](?:ank)?[ =:]?(\d{1,7})(?:/\d{1,7})?\]:? ?" + _TRACED)),
@@ -81,6 +88,7 @@ _WRAPPERS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
             r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?:? "
         ),
     ),
+    ("pdsh", "0-9", re.compile(r"((?:\d{1,3}\.){3}\d{1,3}): ")),
     (
         "pdsh",
         "A-Za-z",
@@ -154,7 +162,7 @@ def unwrapped(text: str) -> Line:
             if found is None:
                 break
             _note(kind, found, said)
-            if kind in ("cri", "clock", "determined", "other"):
+            if kind in ("cri", "clock", "determined", "stream", "other"):
                 text = text[found.end() :]
                 continue
         voice.append(found.group().strip())

@@ -33,6 +33,7 @@ _OF_LAUNCHERS = (
     "got signal",
     "] Signal: ",
     "crashed with exit code",
+    "exit with status code",
     "exited with code",
     "global rank",
     "Node failure on",

@@ -404,3 +404,64 @@ def test_a_node_of_ray_that_has_a_name_in_place_of_an_address(tmp_path):
     (tmp_path / "job.log").write_text(text)
     found = decide(read([str(tmp_path)], 1 << 30).statements)
     assert (found.kind, found.ranks, found.line) == ("died", (2,), "/app/train.py:10 step")
+
+
+GLOO = (
+    "terminate called after throwing an instance of 'gloo::IoException'\n"
+    "  what():  [/g/gloo/transport/tcp/pair.cc:598] Connection closed by peer [127.0.0.1]:54168\n"
+)
+
+
+def horovodrun(spoken, when=""):
+    return "".join(f"{when}[{rank}]<stderr>:{line}\n" for rank, text in spoken.items() for line in text.splitlines())
+
+
+@pytest.mark.parametrize("when", ["", "Fri Sep 11 07:07:20 2020", "Tue Sep  1 17:07:20 2020"])
+def test_of_horovodruns_ranks_the_one_that_was_killed_is_named(tmp_path, when):
+    """Who lost it aborts; it prints how each ended, and its lines have the time where it was asked for."""
+    ended = "".join(f"Process {rank} exit with status code {code}.\n" for rank, code in ((0, 137), (2, 134), (1, 134)))
+    found = verdict(tmp_path, horovodrun({0: "step 7", 1: GLOO, 2: GLOO}, when) + ended)
+    assert (found.kind, found.ranks, found.sure) == ("died", (0,), "likely")
+    found = verdict(tmp_path, horovodrun({0: "step 7", 1: RAISED, 2: GLOO}, when))
+    assert (found.ranks, found.line, found.sure) == ((1,), "/app/train.py:10 step", "certain")
+
+
+HOROVOD = (
+    'Traceback (most recent call last):\n  File "/opt/bin/horovodrun", line 8, in <module>\n    sys.exit(run())\n'
+    '  File "/opt/lib/python3.11/site-packages/horovod/runner/gloo_run.py", line 318, in launch_gloo\n'
+    "    .format(name=name, code=exit_code))\n"
+    "RuntimeError: Horovod detected that one or more processes exited with non-zero status, thus causing the job to be "
+    "terminated. The first process to do so was:\n"
+)
+
+
+def test_whom_horovodrun_saw_end_first_is_named_and_its_own_traceback_is_none_of_a_ranks(tmp_path):
+    found = verdict(tmp_path, f"{horovodrun({1: GLOO})}{HOROVOD}Process name: 3\nExit code: 137\n")
+    assert (found.kind, found.ranks) == ("died", (3,))
+    assert "SIGKILL" in found.cause
+    found = verdict(tmp_path, f"{HOROVOD}Process name: worker-1[2]\nExit code: 137\n")
+    assert (found.kind, found.ranks, found.line) == ("died", (), None)
+    assert found.cause.startswith("local rank 2 on worker-1 was killed (SIGKILL)")
+
+
+def test_what_accelerates_test_prints_of_its_launcher_is_read(tmp_path):
+    """It puts the stream's name before each line."""
+    table = (
+        "Root Cause (first observed failure):\n[0]:\n  time      : 2023-08-03_06:35:35\n  host      : n1\n"
+        "  rank      : 2 (local_rank: 2)\n  exitcode  : -7 (pid: 1318)\n  error_file: <N/A>\n"
+        "  traceback : Signal 7 (SIGBUS) received by PID 1318\n=====\n"
+    )
+    found = verdict(tmp_path, "".join(f"stderr: {line}\n" for line in table.splitlines()))
+    assert (found.kind, found.ranks) == ("died", (2,))
+
+
+@pytest.mark.parametrize("speaks", ["[1,{0}]<stdout>:", "[rank{0}]: ", ""])
+def test_ranks_that_have_chosen_one_gpu_are_the_programs_fault(tmp_path, speaks):
+    """NCCL refuses it at each; what a rank raises then is no failure of its own."""
+    said = "smc-gpu-03:2988{0}:30398 [0] init.cc:497 NCCL WARN Duplicate GPU detected : rank {0} and rank {1} both on "
+    pairs = ((2, 0), (4, 0), (0, 1))
+    log = "".join(speaks.format(one) + said.format(one, other) + "CUDA device 1000\n" for one, other in pairs)
+    raised = RAISED.replace("ValueError: bad label", "RuntimeError: ncclCommInitRank failed: invalid usage")
+    found = verdict(tmp_path, log + "".join(f"{speaks.format(0)}{line}\n" for line in raised.splitlines()))
+    assert (found.kind, found.ranks, found.victims, found.sure) == ("died", (), (0, 1, 2, 4), "likely")
+    assert "ranks 0-2 and 4 of a group have chosen one GPU (1000, by PCI bus)" in found.cause

@@ -81,16 +81,23 @@ def test_an_exception_of_one_rank_is_named_whatever_the_launcher_puts_before_it(
 
 @pytest.mark.parametrize(
     "prefix",
-    ["worker-{0}  | ", "llm_worker_{0}    | ", "llm-worker-{0} pytorch ", "llm-worker-{0} pytorch > ", "train/{0} "],
+    [
+        "worker-{0}  | ",
+        "llm_worker_{0}    | ",
+        "llm-worker-{0} pytorch ",
+        "llm-worker-{0} pytorch > ",
+        "train/{0} ",
+        "10.0.0.{0}: ",
+    ],
 )
 def test_what_names_no_rank_keeps_the_speakers_apart(tmp_path, prefix):
-    """Docker Compose, stern and TorchX name a container: which rank runs there nothing says. Their lines may mix."""
+    """Compose, stern, TorchX and pdsh name a container or a node: which rank runs there nothing says. Lines may mix."""
     logs = [closed(0, prefix=prefix), traceback(2, "ValueError: bad label", prefix=prefix), closed(1, prefix=prefix)]
     mixed = [line for lines in zip(*(log.splitlines(keepends=True) for log in logs), strict=True) for line in lines]
     for log in (logs, mixed):
         found = verdict(tmp_path, **{"job.log": "".join(log)})
         assert (found.kind, found.ranks, found.sure, found.line) == ("died", (), "unsure", "/app/train.py:10 step")
-        assert f"it is of {prefix.format(2).split()[0]}, and no file says which rank that is" in found.cause
+        assert f"it is of {prefix.format(2).split()[0].rstrip(':')}, and no file says which rank that is" in found.cause
 
 
 @pytest.mark.parametrize("said", ["rank 3: loss 0.1", "shard-3 model ready", "step 1/3 Value", "a-1 | b", "Rank 2 | x"])
@@ -230,6 +237,17 @@ def test_three_silent_ranks_are_too_many_to_accuse(tmp_path):
 def test_a_timeout_in_another_operation_of_the_same_number_is_a_mismatch(tmp_path):
     log = "".join(timed_out(rank) for rank in range(3)) + timed_out(3, operation="ALLGATHER")
     found = verdict(tmp_path, **{"job.log": log})
+    assert (found.kind, found.ranks, found.seq) == ("collective_mismatch", (3,), 7)
+
+
+@pytest.mark.parametrize(
+    "said", ["PG 0", "PG ID 0 PG GUID 0(default_pg)", "PG ID 0 PG GUID 0", "PG ID 0 PG GUID 0(undefined)"]
+)
+def test_the_default_group_is_one_whatever_a_rank_calls_it(tmp_path, said):
+    """A rank's later line says which group it spoke of, and the others have none: they were killed before."""
+    later = f"[rank3]:[E ProcessGroupNCCL.cpp:1] [{said} Rank 3] Timeout at NCCL work: 7, last enqueued NCCL work: 7, "
+    log = "".join(timed_out(rank) for rank in (1, 2)) + timed_out(3, operation="BROADCAST")
+    found = verdict(tmp_path, **{"job.log": f"{log}{later}last completed NCCL work: 6.\n"})
     assert (found.kind, found.ranks, found.seq) == ("collective_mismatch", (3,), 7)
 
 
