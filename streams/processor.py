@@ -23,7 +23,7 @@ IDLE_S = 3600.0
 MOST_PUSH_S = 10.0
 #: More states than this at a time are not kept: the longest idle goes first.
 MOST_STATES = 10_000
-#: From a backlog so many messages of a job of one node are judged together, and so many may wait of all jobs.
+#: From a backlog so many messages of a job of a few nodes are judged together, and so many may wait of all jobs.
 AT_ONCE, MOST_WAITING = 16, 8192
 
 

@@ -4,8 +4,8 @@ Rule of this file: it wires the pieces of this package together and holds no rul
 arrive on two topics whose order against each other nobody promises, so the two lines of judgement share nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import takewhile
 
 from paceline.events import (
     CollectiveCalls,
@@ -48,7 +48,7 @@ class JobDiagnosis:
         self.job: JobKey | None = None
         #: Whether it was said that there was not enough to judge.
         self.called_short = False
-        #: Of a job of one node, and from a backlog: the messages that are taken in together.
+        #: Of a job of a few nodes, and from a backlog: the messages that are taken in together.
         self.held: Gather[StepTimings] = Gather()
 
     def update(
@@ -65,20 +65,25 @@ class JobDiagnosis:
         return found + self._update(event)
 
     def _may_wait(self, event: StepTimings) -> bool:
-        """Whether what ``event`` brings to light is the same if it is taken in with those that follow it."""
-        at_once = self.phases.rows.at_once
-        return at_once > 1 and self.short.enough and self.phases.goes_on(event, len(self.held.waiting))
+        """Whether what ``event`` brings to light is the same if it is taken in with those that follow it, and several
+        of each of the job's nodes wait for each other."""
+        several = self.phases.rows.at_once >= 2 * self.phases.coverage.producers
+        return several and self.short.enough and self._goes_on(event, self.held.waiting)
+
+    def _goes_on(self, event: StepTimings, before: Sequence[StepTimings]) -> bool:
+        return self.phases.goes_on(event, sum(one.producer == event.producer for one in before))
 
     def _take_in(self, waited: list[StepTimings]) -> list[Finding]:
         """What messages that waited bring to light, one after the other."""
         if not waited:
             return []
-        self.phases.foresee([event for at, event in takewhile(self._goes_on, enumerate(waited))])
-        return [found for event in waited for found in self._update(event)]
-
-    def _goes_on(self, numbered: tuple[int, StepTimings]) -> bool:
-        before, event = numbered
-        return self.phases.goes_on(event, before)
+        known: list[StepTimings] = []
+        for event in waited:
+            if not self._goes_on(event, known):
+                break  # The bound on ranks may be another since they were stored.
+            known.append(event)
+        found = self.phases.take_in(known, self._update)
+        return found + [one for event in waited[len(known) :] for one in self._update(event)]
 
     def _update(self, event: StepTimings | CollectiveCalls | OpTimings | CollectiveTimings) -> list[Finding]:
         self.job = JobKey(event.cluster, event.job, event.attempt)

@@ -5,7 +5,7 @@ share is worked out for all of them in one pass (``foresee``) and judged message
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any, NamedTuple
 
@@ -114,18 +114,23 @@ class Phases:
         return told + self._advance(ready) if ready else told
 
     def goes_on(self, message: StepTimings, before: int) -> bool:
-        """Whether ``message``, once so many ``before`` it are taken in, is the next of a job of one node, whose ranks
-        go on as they are: then what its steps come to depends on nothing else that is in it or in those before it."""
-        last = self.coverage.last
+        """Whether ``message``, once so many ``before`` it are taken in, is its producer's next, whose ranks go on as
+        they are: then what its steps come to depends on nothing else that is in it or in those before it."""
         return (
-            len(last) == 1
-            and last.get(message.producer) == message.sequence - before - 1
+            self.coverage.last.get(message.producer) == message.sequence - before - 1
             and not message.ended
             and self.speakers.knows(message, self.config.most_ranks)
         )
 
-    def foresee(self, messages: Sequence[StepTimings]) -> None:
-        """Work out in one pass what the steps of ``messages`` come to: each goes on, and is taken in next."""
+    def take_in(self, messages: Sequence[StepTimings], update: Callable[[StepTimings], list[Finding]]) -> list[Finding]:
+        """``update`` with one after the other of ``messages``, each of which goes on: what their steps come to is
+        worked out in one pass before, and all are judged when it returns."""
+        found = self.finish()
+        self._foresee(messages)
+        found += [one for message in messages for one in update(message)]
+        return found + self.finish()
+
+    def _foresee(self, messages: Sequence[StepTimings]) -> None:
         steps = []
         self._foreseen.clear()
         for message in messages:
@@ -180,9 +185,12 @@ class Phases:
     def _ended(self, messages: list[PhaseTimings]) -> Iterator[Ahead]:
         """The steps that ``messages`` end."""
         if self._foreseen and self._foreseen[0].message is messages[0]:
-            foreseen = self._foreseen.popleft()
-            self.coverage.note_all(foreseen.odd)
-            return islice(self._ahead_of_them, foreseen.steps)
+            steps = 0
+            for _ in messages:
+                foreseen = self._foreseen.popleft()
+                self.coverage.note_all(foreseen.odd)
+                steps += foreseen.steps
+            return islice(self._ahead_of_them, steps)
         rows = self.rows.of(messages)
         self.short.update_steps(rows, self.coverage.plausible_ranks)
         steps = self.steps.update(rows)
