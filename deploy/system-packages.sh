@@ -51,6 +51,8 @@ check() {
   if [ "$more" = slurm ]; then
     need slurm-wlm "jobs on a real Slurm" command -v slurmctld
     need munge "jobs on a real Slurm" command -v munged
+    need slurmdbd "accounting of a real Slurm" command -v slurmdbd
+    need mariadb-server "accounting of a real Slurm" command -v mariadbd
     need mpich "jobs of MPICH" command -v mpiexec.hydra
     need openmpi-bin "jobs of Open MPI" command -v mpirun.openmpi
   fi

@@ -23,7 +23,7 @@ from paceline.terminal import say
 from ..heard import Heard
 from ..processes import ROOT, RunError, Worker, worker
 from ..promises import Promises
-from . import check, collector, launchers, trials
+from . import archived, check, collector, launchers, trials
 from .cluster import Slurm
 
 EXAMPLES = """\
@@ -36,7 +36,7 @@ examples:
 
 #: The case beside those of ``check`` and ``launchers``.
 COLLECTOR = "collector"
-IN_SLURM = {**check.CASES, **trials.CASES}
+IN_SLURM = {**archived.CASES, **check.CASES, **trials.CASES}
 CASES = (*IN_SLURM, *launchers.CASES, COLLECTOR)
 
 

@@ -1,4 +1,4 @@
-"""Slurm's own daemons in a folder: munge, one controller, and a slurmd for each of two nodes of this machine.
+"""Slurm's own daemons in a folder: munge, accounting, a controller, and a slurmd for each of two nodes of this machine.
 
 Rule of this file: starting, asking and ending. Nothing is written outside of the folder, and what jobs left running is
 ended with the daemons.
@@ -20,13 +20,17 @@ from pathlib import Path
 from paceline.child import spawn
 
 from ..processes import ROOT, RunError, free_ports
+from . import accounting
 
 NODES = ("n1", "n2")
 #: Daemons of a machine that nobody else uses start in a second.
 START_S, ANSWER_S = 60.0, 60.0
 #: The user of the job that is not root's.
 NOBODY = "nobody"
-PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol", "scancel", "squeue", "sinfo")
+PROGRAMS = (
+    "munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd", "srun", "sbatch", "scontrol",
+    "scancel", "squeue", "sinfo", "sacct", "sacctmgr",
+)  # fmt: skip
 
 _CONF = """\
 ClusterName=paceline
@@ -41,7 +45,11 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SwitchType=switch/none
 JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={ports[3]}
+# With another munged than the machine's this is its socket.
+AccountingStoragePass={folder}/munge/socket
 SlurmdParameters=config_overrides
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool-%n
@@ -91,7 +99,7 @@ class Slurm(contextlib.ExitStack):
         return self
 
     def _write(self) -> None:
-        host, ports = socket.gethostname(), free_ports(3)
+        host, ports = socket.gethostname(), free_ports(5)
         munge = self.folder / "munge"
         # Jobs' users reach the socket in it, and read what tells them of the cluster.
         munge.mkdir(mode=0o711)
@@ -103,6 +111,7 @@ class Slurm(contextlib.ExitStack):
         key.write_bytes(secrets.token_bytes(1024))
         key.chmod(0o400)
         (self.folder / "slurm.conf").write_text(_CONF.format(host=host, ports=ports, folder=self.folder))
+        accounting.write(self.folder, host, (ports[4], ports[3]), secrets.token_hex(16))
         scripts = self.folder / "scripts"
         shutil.copytree(ROOT / "deploy" / "slurm", scripts)
         try:
@@ -117,11 +126,20 @@ class Slurm(contextlib.ExitStack):
         places = [f"--{name}-file={munge}/{name}" for name in ("key", "pid", "log", "seed")]
         self._daemon("munged", ["--foreground", "--force", f"--socket={munge}/socket", *places])
         self._until(lambda: (munge / "socket").exists(), "munged")
+        self._daemon("mariadbd", accounting.database_options(self.folder))
+        self._until(lambda: (self.folder / "mariadb.sock").exists(), "mariadbd")
+        self._daemon("slurmdbd", ["-D"])
+        self._until(self._accounted, "slurmdbd")
         self._daemon("slurmctld", ["-D", "-f", conf])
         self._until(lambda: "UP" in self._said("scontrol", "ping"), "slurmctld")
         for node in NODES:
             self._daemon(f"slurmd-{node}", ["-D", "-N", node, "-f", conf])
         self._until(lambda: self._said("sinfo", "-h", "-o", "%D %t").split() == ["2", "idle"], "slurmd-n2")
+
+    def _accounted(self) -> bool:
+        """Whether accounting knows the cluster; it is told of it as soon as it listens."""
+        self._said("sacctmgr", "-i", "add", "cluster", "paceline")
+        return self._said("sacctmgr", "-nP", "show", "cluster", "format=cluster") == "paceline"
 
     def _daemon(self, name: str, options: list[str]) -> None:
         program = shutil.which(name.partition("-")[0])

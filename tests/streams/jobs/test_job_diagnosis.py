@@ -17,7 +17,7 @@ from streams.shared_rows import SharedRows
 from streams.snapshots import pack, unpack
 
 #: Of the state, as it is stored now.
-LAYOUT = 15
+LAYOUT = 16
 
 SLOW = {2: {"forward": 0.03, "backward": 0.06}}
 ROWS = ("rank", "step", "op", "microbatch", "start_s", "duration_s")
