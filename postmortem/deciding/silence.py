@@ -145,7 +145,8 @@ def _members(case: Case, group: str, size: int | None) -> set[int] | None:
 
 def _recorded(case: Case, group: str) -> set[int]:
     """The members of a group by a dump, which has them under its name and its entries under its description."""
-    names = [group, *dict.fromkeys(call.group for call in case.calls if call.label == group)]
+    called = (group,) if group else _DEFAULT
+    names = [*called, *dict.fromkeys(call.group for call in case.calls if call.label in called)]
     return next((set(dump.members[name]) for dump in case.dumps for name in names if dump.members.get(name)), set())
 
 

@@ -7,7 +7,6 @@ prefix, else from what other lines of the same voice say, else from the file's n
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -78,6 +77,8 @@ class LogFile:
         self._blocks: dict[tuple[str, int], Block] = {}
         self._said: list[Statement] = []
         self._voices: dict[str, set[int]] = {}
+        #: Voices without the ranks' own prefixes.
+        self._without: dict[str, str] = {}
         self._tasks: dict[str, Line] = {}
         self._in_group = Tasks()
         self._processes: dict[tuple[str, int], set[int]] = {}
@@ -160,7 +161,7 @@ class LogFile:
             self._locals.add(line.local_rank)
         self._speaks(line)
         if line.rank is not None:
-            self._voices.setdefault(_launchers(line.voice), set()).add(line.rank)
+            self._voices.setdefault(self._launchers(line.voice), set()).add(line.rank)
             if line.pid is not None:
                 self._processes.setdefault((line.node, line.pid), set()).add(line.rank)
             if not self._seen.get(line.rank):
@@ -208,6 +209,15 @@ class LogFile:
             self._begun, self._failed = set(), False
         self._begun.add(rank)
 
+    def _launchers(self, voice: str) -> str:
+        """The voice without the rank's own prefix, so that lines with and without it are one voice."""
+        known = self._without.get(voice)
+        if known is None:
+            known = re.sub(r"\s*\[rank\d{1,7}\]:?", "", voice)
+            if len(self._without) < _MOST_STATEMENTS:
+                self._without[voice] = known
+        return known
+
     def _speaks(self, line: Line) -> None:
         if line.rank is not None:
             self._spoke = line.rank, self._number
@@ -251,7 +261,7 @@ class LogFile:
         several = any(len(ranks) > 1 for voice, ranks in self._voices.items() if voice)
         failed: set[int] = set()
         for voice, index in self._unknown:
-            ranks = self._voices.get(_launchers(voice), set())
+            ranks = self._voices.get(self._launchers(voice), set())
             # A task of srun's or mpirun's is a rank, unless one task has several ranks.
             alone = len(ranks) == 1 and (voice or self._local is not None)
             line = self._tasks.get(voice)
@@ -300,12 +310,6 @@ def _before(block: bytes, at: int, until: int) -> int:
             break
         until = block.rfind(b"\n", at, until - 1) + 1 or at
     return max(at, until)
-
-
-@lru_cache(maxsize=8192)
-def _launchers(voice: str) -> str:
-    """The voice without the rank's own prefix, so that lines with and without it are one voice."""
-    return re.sub(r"\s*\[rank\d{1,7}\]:?", "", voice)
 
 
 def _is_exception(text: str) -> bool:

@@ -4,7 +4,7 @@ Rule of this file: what any reader of lines looks for has a word here, for other
 are so frequent in healthy logs that only a log's start is searched for them.
 """
 
-from functools import cache
+from collections.abc import Iterable
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
@@ -63,13 +63,13 @@ WORDS = {
     *_OF_LAUNCHERS,
     *_INSTEAD,
 } - _FREQUENT
-_EVERY = WORDS | {row.words for row in job_lines.ROWS}
 
 
-@cache
-def _search(every: bool) -> BytesAhoCorasick:
-    words = sorted(_EVERY if every else WORDS)
-    return BytesAhoCorasick([word.encode() for word in words], implementation=Implementation.DFA)
+def _search(words: Iterable[str]) -> BytesAhoCorasick:
+    return BytesAhoCorasick([word.encode() for word in sorted(words)], implementation=Implementation.DFA)
+
+
+_SOME, _EVERY = _search(WORDS), _search(WORDS | {row.words for row in job_lines.ROWS})
 
 
 def line_starts(block: bytes, *, every: bool) -> list[int]:
@@ -80,7 +80,7 @@ def line_starts(block: bytes, *, every: bool) -> list[int]:
     """
     starts: list[int] = []
     end = 0
-    for _, found, _ in _search(every).find_matches_as_indexes(block):
+    for _, found, _ in (_EVERY if every else _SOME).find_matches_as_indexes(block):
         if found >= end:
             starts.append(block.rfind(b"\n", 0, found) + 1)
             end = block.find(b"\n", found)

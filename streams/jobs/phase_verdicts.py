@@ -185,12 +185,12 @@ class Phases:
     def _ended(self, messages: list[PhaseTimings]) -> Iterator[Ahead]:
         """The steps that ``messages`` end."""
         if self._foreseen and self._foreseen[0].message is messages[0]:
-            steps = 0
+            ended = 0
             for _ in messages:
                 foreseen = self._foreseen.popleft()
                 self.coverage.note_all(foreseen.odd)
-                steps += foreseen.steps
-            return islice(self._ahead_of_them, steps)
+                ended += foreseen.steps
+            return islice(self._ahead_of_them, ended)
         rows = self.rows.of(messages)
         self.short.update_steps(rows, self.coverage.plausible_ranks)
         steps = self.steps.update(rows)
