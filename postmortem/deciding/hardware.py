@@ -11,6 +11,10 @@ from .verdict import Verdict, several
 
 #: Xid numbers that mean the hardware; 154 only says what is to be done about another.
 _HARDWARE = frozenset({48, 63, 64, 74, 79, 92, 94, 95, 110, 119, 120, 121, 140, 143, 145, 149, 155, 156, 158})
+#: Of those, of a link: both of its ends have them.
+_LINKS = frozenset({74, 145, 149})
+#: ... and that only record what a GPU goes on after.
+_RECORDS = frozenset({63, 92})
 
 
 def verdict(case: Case) -> Verdict | None:
@@ -103,12 +107,40 @@ def out_of_memory_somewhere(case: Case) -> Verdict | None:
 
 def _device(case: Case) -> Verdict | None:
     faults = [said for said in case.kernel if said.name == "xid" and (said.number in _HARDWARE or said.number < 0)]
-    for said in faults:
-        rank = case.rank_of_pid(said.pid, said.node)
-        if rank is None:
-            rank = case.rank_of_device(said.pci, said.node)
-        return _device_fault(case, said, rank)
-    return None
+    for lesser in (_RECORDS, _LINKS):
+        faults = [said for said in faults if said.number not in lesser] or faults
+    devices = {(said.node, said.pci): said for said in reversed(faults)}
+    if len(devices) > 1:
+        return _device_faults(case, list(reversed(devices.values())))
+    return _device_fault(case, faults[0], _rank_of(case, faults[0])) if faults else None
+
+
+def _rank_of(case: Case, said: Kernel) -> int | None:
+    rank = case.rank_of_pid(said.pid, said.node)
+    return case.rank_of_device(said.pci, said.node) if rank is None else rank
+
+
+def _device_faults(case: Case, said: list[Kernel]) -> Verdict:
+    """Several GPUs at a time: what they share is as likely, and two are named, more are not."""
+    ranks = {rank for one in said if (rank := _rank_of(case, one)) is not None}
+    links = all(one.number in _LINKS for one in said)
+    named = ranks if len(said) == 2 and not links else set()
+    nodes = tuple(sorted({one.node for one in said if one.node}))
+    numbers = sorted({f"Xid {one.number}" if one.number >= 0 else "a fall off the bus" for one in said})
+    where = f" of {' and '.join(nodes[:3])}" if nodes else ""
+    shared = "an NVLink, its switch or one of these GPUs" if links else "one of them, or what they share (power, PCIe)"
+    return Verdict(
+        kind="device_fault",
+        cause=f"{', '.join(numbers)} on {len(said)} GPUs{where}: {shared}",
+        ranks=tuple(sorted(named)),
+        victims=tuple(sorted((ranks | {one.rank for one in case.failures if one.rank is not None}) - named)),
+        nodes=nodes,
+        devices=tuple(f"GPU {one.pci}" for one in said[:16]),
+        sure="likely" if len(nodes) == 1 else "unsure",
+        next=f"take {nodes[0] if len(nodes) == 1 else 'their nodes'} out of service and check the GPUs (nvidia-smi, "
+        "nvidia-smi nvlink -e, dcgmi diag -r 3)",
+        grounds=grounds(*said[:4]),
+    )
 
 
 def _device_fault(case: Case, said: Kernel, rank: int | None) -> Verdict:

@@ -10,6 +10,7 @@ from ..evidence import Failure
 from .case import Case, grounds
 from .verdict import Verdict, several
 
+_BARRIER = re.compile(r"world_size=(\d{1,7}), worker_count=(\d{1,7}), timeout=(.{1,40})")
 _JOINED = re.compile(r"Timed out after (\d{1,9}) seconds waiting for clients\. (\d{1,7})/(\d{1,7}) clients joined")
 
 
@@ -21,7 +22,38 @@ def verdict(case: Case) -> Verdict | None:
         found = _JOINED.search(said.text) if said.name == "not_joined" else None
         if found and int(found[2]) < int(found[3]):
             return _away(said, int(found[1]), int(found[2]), int(found[3]))
-    return None
+    return _at_the_barrier(case)
+
+
+def _at_the_barrier(case: Case) -> Verdict | None:
+    """By the ranks that waited in ``init_process_group`` until it timed out: each has the number of those that came."""
+    said = [
+        (one, found) for one in case.failures if one.name == "store_barrier" and (found := _BARRIER.search(one.text))
+    ]
+    if not said:
+        return None
+    size, came = int(said[0][1][1]), max(int(found[2]) for _, found in said)
+    waited, within = {one.rank for one, _ in said if one.rank is not None}, f"within {said[0][1][3]} (h:mm:ss)"
+    missing = set(range(size)) - waited if 0 < size - came <= 2 and len(waited) == came else set()
+    if came > size:
+        cause = (
+            f"{came} ranks came to init_process_group of a group of {size}: the ranks were given another world size, "
+        )
+        cause += "or those of another run use the same port or file"
+    elif came < size:
+        who = several(missing) if missing else f"{size - came} of {size} ranks"
+        cause = f"{who} never came to init_process_group, {within}: not started, ended before, or still at work"
+    else:
+        cause = f"all {size} ranks came to init_process_group, but not {within}"
+    return Verdict(
+        kind="hang",
+        cause=cause,
+        ranks=tuple(sorted(missing)),
+        victims=tuple(sorted(waited)),
+        sure="likely" if missing or came > size else "unsure",
+        next="the log of the ranks that have no such line; where they start late, init_process_group(timeout=...)",
+        grounds=grounds(*(one for one, _ in said[:4])),
+    )
 
 
 def on_one_device(case: Case) -> Verdict | None:

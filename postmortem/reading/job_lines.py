@@ -244,6 +244,13 @@ ROWS: tuple[Row, ...] = (
         r"(?P<text>Timed out after \d{1,9} seconds waiting for clients\..{1,80})",
     ),
     _row(
+        "store_barrier",
+        "waiter",
+        "in store based barrier on rank",
+        r"in store based barrier on rank: (?P<own>\d{1,7}), for key: .{1,200}?"
+        r"\((?P<text>world_size=\d{1,7}, worker_count=\d{1,7}, timeout=[\w :,.]{1,40})\)",
+    ),
+    _row(
         "same_device",
         "victim",
         "Duplicate GPU detected",

@@ -197,3 +197,30 @@ def test_a_rendezvous_to_which_too_few_nodes_came_is_told(tmp_path):
     found = verdict(tmp_path, job=text)
     assert (found.kind, found.ranks, found.line) == ("hang", (), None)
     assert "too few nodes came" in found.cause
+
+
+def at_the_barrier(rank, size, came, prefix=True):
+    said = (
+        'Traceback (most recent call last):\n  File "/app/train.py", line 20, in main\n    dist.init_process_group()\n'
+        '  File "/opt/torch/distributed/distributed_c10d.py", line 547, in init_process_group\n'
+        f"RuntimeError: Timed out initializing process group in store based barrier on rank: {rank}, for key: "
+        f"store_based_barrier_key:1 (world_size={size}, worker_count={came}, timeout=0:30:00)\n"
+    )
+    return "".join(f"{f'[rank{rank}]: ' if prefix else ''}{line}\n" for line in said.splitlines())
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_the_rank_that_never_came_to_init_process_group_is_named_where_all_others_waited(tmp_path, prefix):
+    """Each tells how many came; those whose lines are not here may be the others."""
+    waits = [at_the_barrier(rank, 4, 3, prefix) for rank in (0, 1, 3)]
+    found = verdict(tmp_path, **{"job.log": "".join(waits)})
+    assert (found.kind, found.ranks, found.victims, found.sure) == ("hang", (2,), (0, 1, 3), "likely")
+    found = verdict(tmp_path, **{"job.log": "".join(waits[:2])})
+    assert (found.kind, found.ranks, found.sure) == ("hang", (), "unsure")
+    assert found.cause.startswith("1 of 4 ranks never came to init_process_group, within 0:30:00")
+
+
+def test_more_ranks_than_the_group_has_are_of_another_world_or_run(tmp_path):
+    found = verdict(tmp_path, **{"job.log": at_the_barrier(2, 2, 4, prefix=False)})
+    assert (found.kind, found.ranks) == ("hang", ())
+    assert found.cause.startswith("4 ranks came to init_process_group of a group of 2: ")

@@ -262,3 +262,23 @@ def test_an_error_of_the_device_asks_for_the_kernels_log(tmp_path):
     found = of_files(tmp_path, "".join(f"[rank1]: {line}\n" for line in said))
     assert found.ranks == (1,)
     assert "Xid" in found.next
+
+
+def xid(gpu, number, pid):
+    return f"[Fri Apr  5 21:29:39 2024] NVRM: Xid (PCI:0000:{gpu}:00): {number}, pid={pid}, name=python3, Fault\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "gpus", "sure"),
+    [
+        ([("a1", 79, 100)], 1, "certain"),
+        ([("a1", 74, 100), ("b1", 74, 101), ("c1", 74, 102)], 3, "likely"),
+        ([("a1", 74, 100), ("b1", 79, 101), ("c1", 74, 102)], 1, "certain"),
+        ([("a1", 63, 100), ("b1", 48, 101)], 1, "certain"),
+        ([("a1", 79, 100), ("b1", 79, 101)], 2, "likely"),
+    ],
+)
+def test_faults_of_several_gpus_at_a_time_accuse_none_of_them_for_sure(tmp_path, lines, gpus, sure):
+    """Both ends of a link report it; a GPU that only records something goes on; what is worse counts."""
+    found = of_files(tmp_path, dmesg__n1="".join(xid(*line) for line in lines))
+    assert (found.kind, found.ranks, len(found.devices), found.sure) == ("device_fault", (), gpus, sure)
