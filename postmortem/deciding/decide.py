@@ -36,6 +36,7 @@ _RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     hardware.verdict,
     pods.verdict,
     starting.on_one_device,
+    reports.sizes_of_nccl,
     exceptions.verdict,
     starting.verdict,
     waits.verdict,

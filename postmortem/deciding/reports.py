@@ -118,6 +118,26 @@ def _all_joined(case: Case) -> Verdict | None:
     )
 
 
+def sizes_of_nccl(case: Case) -> Verdict | None:
+    """NCCL at a rank that receives another size than it expects, before what it raises then: its peer may differ."""
+    said = [one for one in case.failures if one.name == "nccl_sizes"]
+    if not said or any(one.role == "own" and "NCCL" not in one.text for one in case.failures):
+        return None
+    return Verdict(
+        kind="collective_mismatch",
+        cause=(
+            f"ranks give different sizes to a collective, or have different settings of NCCL ({said[0].text}); these "
+            "files do not say which rank differs"
+        ),
+        victims=tuple(sorted({one.rank for one in case.failures if one.rank is not None})),
+        others_line=case.line(next((place for one in case.failures if (place := innermost(one.frames))), None)),
+        sure="unsure",
+        next="the flight recorders of all ranks, or TORCH_DISTRIBUTED_DEBUG=DETAIL; NCCL_DEBUG=INFO prints the version "
+        "and the settings of each",
+        grounds=grounds(*said[:2]),
+    )
+
+
 def _sizes(case: Case) -> Verdict | None:
     """Gloo aborts a rank that receives another size than it expects: a victim, like those who name it."""
     said = [one for one in case.failures if one.name == "mismatch_size"]

@@ -5,11 +5,14 @@ has no log.
 """
 
 import re
+from collections import Counter
 
 from ..evidence import Failure
+from ..places import innermost
 from .case import Case, grounds
 from .verdict import Verdict, several
 
+_MODELS = re.compile(r"Rank (\d{1,7}) has (\d{1,9}) params, while rank (\d{1,7}) has inconsistent (\d{1,9}) params")
 _BARRIER = re.compile(r"world_size=(\d{1,7}), worker_count=(\d{1,7}), timeout=(.{1,40})")
 _JOINED = re.compile(r"Timed out after (\d{1,9}) seconds waiting for clients\. (\d{1,7})/(\d{1,7}) clients joined")
 
@@ -22,7 +25,36 @@ def verdict(case: Case) -> Verdict | None:
         found = _JOINED.search(said.text) if said.name == "not_joined" else None
         if found and int(found[2]) < int(found[3]):
             return _away(said, int(found[1]), int(found[2]), int(found[3]))
-    return _at_the_barrier(case)
+    return _models(case) or _at_the_barrier(case)
+
+
+def _models(case: Case) -> Verdict | None:
+    """By what DDP counts of each rank's model, each rank beside one other: all together say which is the odd one."""
+    said = [
+        (one, found) for one in case.failures if one.name == "models_differ" and (found := _MODELS.search(one.text))
+    ]
+    if not said:
+        return None
+    counts = {int(found[at]): int(found[at + 1]) for _, found in said for at in (1, 3)}
+    usual, ranks = Counter(counts.values()).most_common(1)[0]
+    odd = {rank for rank, count in counts.items() if count != usual} if 2 * ranks > len(counts) else set()
+    others = ", ".join(f"rank {rank} {count}" for rank, count in sorted(counts.items())[:8])
+    elsewhere = " (one that has 0 may be elsewhere, in another collective)" if 0 in counts.values() else ""
+    if odd:
+        theirs = ", ".join(sorted({str(counts[rank]) for rank in odd}))
+        cause = f"the model of {several(odd)} has {theirs} parameters where the others' have {usual}"
+    else:
+        cause = f"ranks have different models, by their numbers of parameters: {others}"
+    return Verdict(
+        kind="died",
+        cause=f"{cause}; DDP refuses that{elsewhere}",
+        ranks=tuple(sorted(odd)) if len(odd) <= 2 else (),
+        victims=tuple(sorted(set(counts) - odd)),
+        others_line=case.line(next((place for one, _ in said if (place := innermost(one.frames))), None)),
+        sure="likely" if odd else "unsure",
+        next="what decides on a rank how the model is built: its number, its files, its checkpoint",
+        grounds=grounds(*(one for one, _ in said[:4])),
+    )
 
 
 def _at_the_barrier(case: Case) -> Verdict | None:

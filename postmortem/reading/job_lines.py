@@ -244,6 +244,24 @@ ROWS: tuple[Row, ...] = (
         r"(?P<text>Timed out after \d{1,9} seconds waiting for clients\..{1,80})",
     ),
     _row(
+        "models_differ",
+        "waiter",
+        "expects same model across all ranks",
+        r"but (?P<text>Rank \d{1,7} has \d{1,9} params, while rank \d{1,7} has inconsistent \d{1,9} params)",
+    ),
+    _row(
+        "nccl_sizes",
+        "victim",
+        "essage truncated : ",
+        r"[Mm]essage truncated : (?P<text>receiv(?:ed|ing) \d{1,18} bytes instead of \d{1,18})",
+    ),
+    _row(
+        "nccl_sizes",
+        "victim",
+        "collective mismatch error",
+        r"collective mismatch error, (?P<text>local size \d{1,18} remote size \d{1,18})",
+    ),
+    _row(
         "store_barrier",
         "waiter",
         "in store based barrier on rank",

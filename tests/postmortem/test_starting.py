@@ -224,3 +224,47 @@ def test_more_ranks_than_the_group_has_are_of_another_world_or_run(tmp_path):
     found = verdict(tmp_path, **{"job.log": at_the_barrier(2, 2, 4, prefix=False)})
     assert (found.kind, found.ranks) == ("hang", ())
     assert found.cause.startswith("4 ranks came to init_process_group of a group of 2: ")
+
+
+def models(own, count, other, inconsistent):
+    said = (
+        'Traceback (most recent call last):\n  File "/app/train.py", line 67, in main\n    model = DDP(model)\n'
+        '  File "/opt/torch/nn/parallel/distributed.py", line 825, in __init__\n'
+        f"RuntimeError: DDP expects same model across all ranks, but Rank {own} has {count} params, while rank {other} "
+        f"has inconsistent {inconsistent} params.\n"
+    )
+    return "".join(f"[rank{own}]: {line}\n" for line in said.splitlines())
+
+
+def test_the_rank_whose_model_differs_from_the_others_is_named_and_not_who_says_so(tmp_path):
+    """Each compares with one other: of two alone nobody is accused."""
+    log = "".join(models(rank, 59, 3, 48) for rank in (0, 1, 2)) + models(3, 48, 0, 59)
+    found = verdict(tmp_path, job=log)
+    assert (found.kind, found.ranks, found.victims, found.sure) == ("died", (3,), (0, 1, 2), "likely")
+    assert found.cause.startswith("the model of rank 3 has 48 parameters where the others' have 59")
+    found = verdict(tmp_path, job=models(0, 161, 1, 0))
+    assert (found.kind, found.ranks, found.sure) == ("died", (), "unsure")
+    assert "rank 0 161, rank 1 0" in found.cause
+    assert verdict(tmp_path, job=models(0, 161, 1, 0) + RAISED).ranks == (1,)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Message truncated : received 524288 bytes instead of 65536",
+        "NET/Socket : peer 10.0.0.2<43000> message truncated : receiving 8 bytes instead of 4. If you believe",
+        "NET/IB : req 0/1 tag 0 peer 10.10.23.6<58683> collective mismatch error, local size 496640 remote size 65536",
+    ],
+)
+def test_a_rank_that_received_another_size_by_nccl_is_a_victim(tmp_path, said):
+    """Its peer may as well be the one that differs."""
+    log = (
+        '[rank1]: Traceback (most recent call last):\n[rank1]:   File "/app/t.py", line 3, in f\n'
+        "[rank1]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1333, invalid usage, NCCL version 2.14.3\n"
+        "[rank1]: ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n"
+        f"[rank1]: Last error:\n[rank1]: {said}\n"
+    )
+    found = verdict(tmp_path, job=log)
+    assert (found.kind, found.ranks, found.victims, found.sure) == ("collective_mismatch", (), (1,), "unsure")
+    assert found.others_line == "/app/t.py:3 f"
+    assert verdict(tmp_path, job=log.replace("[rank1]", "[rank0]") + RAISED).kind == "died"
