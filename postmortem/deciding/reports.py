@@ -32,7 +32,9 @@ _WHAT = {
 
 def verdict(case: Case) -> Verdict | None:
     """By the reports."""
-    return _fingerprints(case) or _late(case) or _all_joined(case) or _sizes(case)
+    return (
+        _fingerprints(case) or _late(case) or _all_joined(case) or _sizes(case) or _unlike_first(case) or _orders(case)
+    )
 
 
 def _late(case: Case) -> Verdict | None:
@@ -135,6 +137,43 @@ def sizes_of_nccl(case: Case) -> Verdict | None:
         next="the flight recorders of all ranks, or TORCH_DISTRIBUTED_DEBUG=DETAIL; NCCL_DEBUG=INFO prints the version "
         "and the settings of each",
         grounds=grounds(*said[:2]),
+    )
+
+
+def _unlike_first(case: Case) -> Verdict | None:
+    """Ranks that compare with rank 0 and differ: where it is most of them, rank 0 is the odd one."""
+    said = [one for one in case.failures if one.name == "unlike_first" and one.rank is not None]
+    if not said:
+        return None
+    unlike = {one.rank for one in said if one.rank is not None}
+    ranks = case.ranks | unlike | {0}
+    odd = unlike if 2 * len(unlike) < len(ranks) else {0} if unlike == ranks - {0} and len(ranks) > 2 else set()
+    named = odd if len(odd) <= 2 else set()
+    return Verdict(
+        kind="died",
+        cause=f"{several(unlike)} differ{'s' if len(unlike) == 1 else ''} from rank 0: {said[0].text}",
+        ranks=tuple(sorted(named)),
+        victims=tuple(sorted(ranks - named)),
+        others_line=case.line(next((place for one in said if (place := innermost(one.frames))), None)),
+        sure="likely" if named else "unsure",
+        next="what decides on a rank how the model or the batch is built: its number, its files, its checkpoint",
+        grounds=grounds(*said[:4]),
+    )
+
+
+def _orders(case: Case) -> Verdict | None:
+    """FSDP's comparison of two ranks' order of parameters, by one of them."""
+    said = [one for one in case.failures if one.name == "order_differs"]
+    if not said:
+        return None
+    return Verdict(
+        kind="collective_mismatch",
+        cause=f"ranks come to their parameters in different order (FSDP: {said[0].text[:200]})",
+        victims=tuple(sorted({one.rank for one in case.failures if one.rank is not None})),
+        others_line=case.line(next((place for one in said if (place := innermost(one.frames))), None)),
+        sure="unsure",
+        next="what makes the forward pass differ by rank: branches on the rank, on data, or on random numbers",
+        grounds=grounds(*said[:4]),
     )
 
 

@@ -250,6 +250,26 @@ ROWS: tuple[Row, ...] = (
         r"but (?P<text>Rank \d{1,7} has \d{1,9} params, while rank \d{1,7} has inconsistent \d{1,9} params)",
     ),
     _row(
+        "unlike_first",
+        "waiter",
+        "appears not to match",
+        r"\[(?P<own>\d{1,7})\]: (?P<text>params\[\d{1,9}\] in this process with (?:sizes|strides) .{1,100}? "
+        r"appears not to match (?:sizes|strides) of the same param in process 0)",
+    ),
+    _row(
+        "unlike_first",
+        "waiter",
+        "disagreement between rank0 and rank",
+        r"(?P<text>disagreement between rank0 and rank(?P<own>\d{1,7}): .{1,200})",
+        "DeepSpeed",
+    ),
+    _row(
+        "order_differs",
+        "waiter",
+        "order differs across ranks",
+        r"(?P<text>(?:Forward|Backward)? ?order differs across ranks: .{1,200})",
+    ),
+    _row(
         "nccl_sizes",
         "victim",
         "essage truncated : ",

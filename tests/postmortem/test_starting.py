@@ -268,3 +268,33 @@ def test_a_rank_that_received_another_size_by_nccl_is_a_victim(tmp_path, said):
     assert (found.kind, found.ranks, found.victims, found.sure) == ("collective_mismatch", (), (1,), "unsure")
     assert found.others_line == "/app/t.py:3 f"
     assert verdict(tmp_path, job=log.replace("[rank1]", "[rank0]") + RAISED).kind == "died"
+
+
+def unlike(rank, what):
+    said = {
+        "DDP": f"[{rank}]: params[0] in this process with sizes [10, 20] appears not to match sizes of the same param "
+        "in process 0.",
+        "DeepSpeed": f"disagreement between rank0 and rank{rank}: rank0: [3, 4], rank{rank}: [3, 5]",
+    }[what]
+    return (
+        f'[rank{rank}]: Traceback (most recent call last):\n[rank{rank}]:   File "/app/train.py", line 67, in main\n'
+        f"[rank{rank}]:     model = wrap(model)\n[rank{rank}]: RuntimeError: {said}\n"
+    )
+
+
+@pytest.mark.parametrize("what", ["DDP", "DeepSpeed"])
+@pytest.mark.parametrize(("who", "named"), [((2,), (2,)), ((1, 2, 3), (0,)), ((1, 2), ())])
+def test_ranks_that_compare_with_rank_0_say_together_who_is_the_odd_one(tmp_path, what, who, named):
+    """The one that differs, or rank 0 where all others do; where half of them do nobody."""
+    here = "".join(f"[rank{rank}]: step 1\n" for rank in range(4))
+    found = verdict(tmp_path, job=here + "".join(unlike(rank, what) for rank in who))
+    assert (found.kind, found.ranks) == ("died", named)
+
+
+def test_of_two_ranks_that_differ_none_is_named(tmp_path):
+    """By DDP's parameters, and by FSDP's order."""
+    assert verdict(tmp_path, job="[rank0]: step 1\n" + unlike(1, "DDP")).ranks == ()
+    said = "Forward order differs across ranks: rank 0 is all-gathering 1 parameters while rank 1 is all-gathering 2"
+    log = f'Traceback (most recent call last):\n  File "/app/t.py", line 3, in f\nRuntimeError: {said} parameters\n'
+    found = verdict(tmp_path, job="".join(f"[rank0]: {line}\n" for line in log.splitlines()))
+    assert (found.kind, found.ranks, found.others_line) == ("collective_mismatch", (), "/app/t.py:3 f")
