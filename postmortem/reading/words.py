@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
-from . import job_lines, kernel_lines, mpi_boxes, ras_text, ray_lines, stall_reports, started
+from . import failure_rows, kernel_lines, mpi_boxes, ras_text, ray_lines, stall_reports, started
 
 _FREQUENT = {"out of memory", "gloo"}
-#: Longer words for those, and for the rows of ``job_lines`` on a peer that is gone.
+#: Longer words for those, and for the rows of ``failure_rows`` on a peer that is gone.
 _INSTEAD = (
     "of memory. Tried",
     "Connection closed by",
@@ -51,7 +51,7 @@ _OF_LAUNCHERS = (
     "will restart worker group",
 )
 WORDS = {
-    *(row.words for row in job_lines.ROWS if row.name != "peer_gone"),
+    *(row.words for row in failure_rows.ROWS if row.name != "peer_gone"),
     *kernel_lines.WORDS,
     *mpi_boxes.WORDS,
     *ras_text.WORDS,
@@ -69,7 +69,7 @@ def _search(words: Iterable[str]) -> BytesAhoCorasick:
     return BytesAhoCorasick([word.encode() for word in sorted(words)], implementation=Implementation.DFA)
 
 
-_SOME, _EVERY = _search(WORDS), _search(WORDS | {row.words for row in job_lines.ROWS})
+_SOME, _EVERY = _search(WORDS), _search(WORDS | {row.words for row in failure_rows.ROWS})
 
 
 def line_starts(block: bytes, *, every: bool) -> list[int]:
