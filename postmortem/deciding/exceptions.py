@@ -41,6 +41,8 @@ _NEXT = {
     "stuck": "the stack of that rank with native frames: py-spy dump --native --pid PID",
 }
 
+#: PyTorch's own words on who else uses the device.
+_ANOTHERS = re.compile(r"\bProcess (\d{1,10}) has ([\d.]{1,20} \w{1,5}) memory in use")
 _ABORT = -6
 #: What faulthandler calls the signals; any other fatal error ends by an abort.
 _CRASHES = {
@@ -115,6 +117,8 @@ def _what(one: Failure) -> str:
     said = f"{one.type}: {one.text}".strip(": ") if one.type else one.text
     known = _WORDS.get(one.name)
     short = said[:200]
+    if one.name == "memory_device" and (found := _ANOTHERS.search(one.source.quote)):
+        short += f"; process {found[1]} has {found[2]} of that device"
     if known is None:
         return short
     return f"{known} ({short})" if short else known

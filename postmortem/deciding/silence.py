@@ -69,6 +69,8 @@ def _of_group(case: Case, group: str, said_by: list[Timeout], elsewhere: set[int
     if seq < 0 and len({said.operation for said in first.values() if said.operation}) > 1:
         why = "their calls differ, and these lines have no numbers of them: compare the order"
         return _too_few(first, group, seq, why)
+    if (behind := _unfinished(case, group, first)) is not None:
+        return behind
     size = _size(said_by)
     members = _members(case, group, size)
     if members is None:
@@ -124,6 +126,36 @@ def _mismatch(case: Case, group: str, seq: int, first: dict[int, Timeout]) -> Ve
     }
     odd, differ = odd_ones(calls)
     return differing(case, group or "default_pg", seq, calls, odd) if differ else None
+
+
+def _unfinished(case: Case, group: str, first: dict[int, Timeout]) -> Verdict | None:
+    """The few ranks that timed out in a collective that all the others say they have ended."""
+    of_group = [one for one in case.progress if (one.group == group or (not group and one.group in _DEFAULT))]
+    ended = {one.rank: one.completed for one in of_group}
+    usual = Counter(said.seq for said in first.values()).most_common(1)[0][0]
+    low = {rank: said for rank, said in first.items() if 0 <= said.seq < usual}
+    others = set(first) - set(low)
+    if not 0 < len(low) <= 2 or len(low) * 2 >= len(first):
+        return None
+    last = max(said.seq for said in low.values())
+    if any(ended.get(rank, -1) < last for rank in others):
+        return None
+    one = low[min(low)]
+    what = f"{one.operation.lower().strip('_') or 'collective'} {one.seq}"
+    return Verdict(
+        kind="hang",
+        cause=f"{several(set(low))} {'has' if len(low) == 1 else 'have'} not ended {what}, which the others have: they "
+        f"wait in number {usual} of group {group or 'default_pg'}",
+        ranks=tuple(sorted(low)),
+        victims=tuple(sorted(others)),
+        group=group or "default_pg",
+        seq=one.seq,
+        operation=one.operation or None,
+        others_line=_others_line(case, others),
+        sure="likely",
+        next="the device and the links of that rank: dmesg and nvidia-smi on its node, and its flight recorder's dump",
+        grounds=grounds(*list(low.values())[:2], *[first[rank] for rank in sorted(others)[:2]]),
+    )
 
 
 def _size(said_by: list[Timeout]) -> int | None:

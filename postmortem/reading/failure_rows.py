@@ -21,6 +21,11 @@ _COMPLETION = (
     rf"Got completion from peer {_PEER} with (?:error |status=)(?:IBV_WC_\w{{1,40}}\()?(?P<number>\d{{1,4}})\)?"
     r"(?:.{0,400}? hca (?P<device>\w{1,40}))?"
 )
+#: What CUDA and HIP say of a device that reported an error.
+_OF_DEVICES = (
+    r"device-side assert triggered|an illegal (?:memory access|instruction) was encountered|unspecified launch failure|"
+    r"uncorrectable (?:ECC|NVLink) error|hardware stack error|misaligned address|the launch timed out"
+)
 _UNREACHABLE = (
     r"\b[Cc]onnect to (?P<peer>[\w.:%\[\]-]{1,255}<\d{1,5}>) failed : (?P<text>[A-Z][a-z]{1,20}(?: [a-z]{1,20}){0,6})"
 )
@@ -76,10 +81,7 @@ ROWS: tuple[Row, ...] = (
             "cuda",
             "own",
             f"{maker} error: ",
-            rf"{maker} error: "
-            r"(?P<text>device-side assert triggered|an illegal (?:memory access|instruction) was encountered|"
-            r"unspecified launch failure|uncorrectable (?:ECC|NVLink) error|hardware stack error|misaligned address|"
-            r"the launch timed out)",
+            rf"{maker} error: (?P<text>{_OF_DEVICES})",
         )
         for maker in ("CUDA", "HIP")
     ),
@@ -321,6 +323,7 @@ ROWS: tuple[Row, ...] = (
     ),
     # NCCL's last error, below the exception of its rank.
     _row("memory_device", "own", "Cuda failure", r"^Cuda failure (?:\d{1,4} )?'out of memory'"),
+    _row("cuda", "own", "Cuda failure", rf"Cuda failure (?:\d{{1,4}} )?'(?P<text>{_OF_DEVICES})"),
     _row("memory_device", "own", "CUDA error: out of memory", r"(?:CUDA|HIP) error: out of memory"),
     _row(
         "memory_host",

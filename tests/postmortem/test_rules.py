@@ -251,6 +251,45 @@ def test_the_default_group_is_one_whatever_a_rank_calls_it(tmp_path, said):
     assert (found.kind, found.ranks, found.seq) == ("collective_mismatch", (3,), 7)
 
 
+def ended(rank, last, enqueued):
+    return (
+        f"[rank{rank}]:[E ProcessGroupNCCL.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Timeout at NCCL work: "
+        f"{last + 1}, last enqueued NCCL work: {enqueued}, last completed NCCL work: {last}.\n"
+    )
+
+
+def test_the_rank_that_has_not_ended_what_all_others_have_is_named(tmp_path):
+    """All timed out, it alone in an earlier collective: only where the others say that they ended that."""
+    waits = [timed_out(rank, seq=6 if rank == 2 else 7) for rank in range(4)]
+    said = [ended(rank, 5 if rank == 2 else 6, 7) for rank in range(4)]
+    found = verdict(tmp_path, **{"job.log": "".join(waits + said)})
+    assert (found.kind, found.ranks, found.victims, found.sure) == ("hang", (2,), (0, 1, 3), "likely")
+    assert found.cause.startswith("rank 2 has not ended allreduce 6, which the others have")
+    for unknown in (said[:2], said[2:3], []):
+        found = verdict(tmp_path, **{"job.log": "".join([*waits, *unknown])})
+        assert (found.kind, found.ranks) == ("hang", ())
+
+
+def test_the_process_that_has_the_memory_of_a_full_device_is_named(tmp_path):
+    said = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79.10 "
+        "GiB of which 1.06 GiB is free. Process 3713 has 54.00 GiB memory in use. Including non-PyTorch memory, this "
+        "process has 24.03 GiB memory in use."
+    )
+    found = verdict(tmp_path, **{"job.log": traceback(1, said)})
+    assert found.ranks == (1,)
+    assert "2.00 GiB; process 3713 has 54.00 GiB of that device" in found.cause
+
+
+def test_a_devices_fault_that_nccl_was_told_of_is_the_devices(tmp_path):
+    """Its rank's own exception says no more than that CUDA failed."""
+    log = traceback(3, "RuntimeError: NCCL Error 1: unhandled cuda error (run with NCCL_DEBUG=INFO for details)")
+    log += "[rank3]: node7:1:2 [3] enqueue.cc:100 NCCL WARN Cuda failure 'uncorrectable ECC error encountered'\n"
+    found = verdict(tmp_path, **{"job.log": log + closed(0)})
+    assert found.ranks == (3,)
+    assert "uncorrectable ECC error" in found.cause
+
+
 def table(*rows, root):
     def row(rank, code):
         return (
