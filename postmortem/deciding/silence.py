@@ -69,8 +69,8 @@ def _of_group(case: Case, group: str, said_by: list[Timeout], elsewhere: set[int
     if seq < 0 and len({said.operation for said in first.values() if said.operation}) > 1:
         why = "their calls differ, and these lines have no numbers of them: compare the order"
         return _too_few(first, group, seq, why)
-    if (behind := _unfinished(case, group, first)) is not None:
-        return behind
+    if (unfinished := _unfinished(case, group, first)) is not None:
+        return unfinished
     size = _size(said_by)
     members = _members(case, group, size)
     if members is None:
