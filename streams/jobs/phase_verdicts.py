@@ -1,7 +1,7 @@
 """The verdict from phases: the steps of a job's ranks to findings.
 
 Rule of this file: it wires what judges steps and ticks and holds no rule of its own. What the ticks of several messages
-share is worked out for all of them in one pass (``foresee``) and judged message by message, as each would be alone.
+share is worked out for all of them in one pass (``take_in``) and judged message by message, as each would be alone.
 """
 
 from collections import deque

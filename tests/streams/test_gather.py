@@ -3,11 +3,12 @@
 import msgspec
 import pytest
 
-from paceline import events, topics
+from paceline import columns, events, topics
 from simulator.fault import parse
 from simulator.job import Job
 from simulator.spec import Spec
 from streams import gather
+from streams.jobs.collective_verdicts import Collectives
 from streams.processor import AT_ONCE, Processor
 from streams.routes import ROUTES
 
@@ -133,6 +134,33 @@ def test_whatever_comes_between_meets_a_small_job_as_it_would_have(small):
         return found + processor.finish()
 
     assert words(run(backlog=True)) == words(run(backlog=False))
+
+
+@pytest.mark.slow
+def test_a_message_that_cannot_be_judged_costs_no_more_than_those_it_waited_with(small, monkeypatch):
+    """What comes behind them is judged as before, and the slow rank is named; of its job some seconds are missing."""
+    bad = small[len(small) // 2][1]
+    judge = Collectives.update
+
+    def update(self, message):
+        if message is bad:
+            raise ValueError("a message that nobody expected")
+        return judge(self, message)
+
+    monkeypatch.setattr(Collectives, "update", update)
+    processor, found, refused = Processor(), [], 0
+    processor.backlog = True
+    for topic, event in small:
+        try:
+            found += processor.update(topic, event)
+        except ValueError:
+            refused += 1
+    found += processor.finish()
+    assert refused == 1
+    stragglers = [event for topic, event in found if topic.short == "finding" and event.kind == "straggler"]
+    assert {tuple(event.ranks) for event in stragglers} == {(1,)}
+    last = max(event.last_step for topic, event in found if hasattr(event, "last_step"))
+    assert last > max(columns.numbers(bad.step)) + 100
 
 
 @pytest.mark.parametrize(("most", "waiting"), [(24, 3), (6, 0)])
