@@ -64,7 +64,7 @@ def write(folder: Path, host: str, ports: tuple[int, int], password: str) -> Non
         capture_output=True, text=True, check=False, timeout=MADE_S,
     )  # fmt: skip
     if made.returncode:
-        raise RunError(f"mariadb-install-db: {(made.stderr or made.stdout).strip().splitlines()[-1:]}")
+        raise RunError(f"mariadb-install-db: {(made.stderr or made.stdout).strip() or 'it failed and said nothing'}")
 
 
 def database_options(folder: Path) -> list[str]:

@@ -107,6 +107,11 @@ class Case:
         return named
 
     @cached_property
+    def failed(self) -> set[int]:
+        """The ranks of which any failure is known, be it another's."""
+        return {one.rank for one in self.failures if one.rank is not None}
+
+    @cached_property
     def nodes(self) -> dict[int, str]:
         """Where ranks run, by the files that say so."""
         made: dict[int, str] = {}
@@ -208,6 +213,10 @@ class Case:
     def line(self, place: Place | None) -> str | None:
         """A place as it is shown, with its whole path where that is known."""
         return None if place is None else str(full(place, self.paths))
+
+    def line_in(self, failures: Iterable[Failure]) -> str | None:
+        """The line of the first of ``failures`` that has one."""
+        return self.line(next((place for one in failures if (place := innermost(one.frames)) is not None), None))
 
     def stack_of(self, rank: int) -> Stack | None:
         """The main thread of a rank."""

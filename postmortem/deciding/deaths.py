@@ -107,7 +107,7 @@ def _unlisted(case: Case) -> set[int]:
             files.setdefault(one.source.file, set()).add(one.node)
     listed = {rank for ranks in tables.values() for rank in ranks.values()}
     holes: set[int] = set()
-    spoke = {one.rank for one in case.failures if one.rank is not None}
+    spoke = case.failed
     whole = {one.node for one in case.exits if one.first and one.rank is not None}
     for node, ranks in tables.items():
         if node not in whole:  # Its end is missing, where the first exit is.

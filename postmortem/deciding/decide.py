@@ -80,7 +80,7 @@ def _decided(statements: Iterable[Statement]) -> Verdict | None:
 
 
 def _insufficient(case: Case) -> Verdict | None:
-    lost = {one.rank for one in case.failures if one.rank is not None} | set(case.exit_of)
+    lost = case.failed | set(case.exit_of)
     if not case.failures and not case.exits and not case.kernel:
         return None
     said: list[Statement] = [*case.failures, *case.exits, *case.kernel]

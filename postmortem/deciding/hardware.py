@@ -133,7 +133,7 @@ def _device_faults(case: Case, said: list[Kernel]) -> Verdict:
         kind="device_fault",
         cause=f"{', '.join(numbers)} on {len(said)} GPUs{where}: {shared}",
         ranks=tuple(sorted(named)),
-        victims=tuple(sorted((ranks | {one.rank for one in case.failures if one.rank is not None}) - named)),
+        victims=tuple(sorted((ranks | case.failed) - named)),
         nodes=nodes,
         devices=tuple(f"GPU {one.pci}" for one in said[:16]),
         sure="likely" if len(nodes) == 1 else "unsure",

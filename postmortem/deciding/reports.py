@@ -131,8 +131,8 @@ def sizes_of_nccl(case: Case) -> Verdict | None:
             f"ranks give different sizes to a collective, or have different settings of NCCL ({said[0].text}); these "
             "files do not say which rank differs"
         ),
-        victims=tuple(sorted({one.rank for one in case.failures if one.rank is not None})),
-        others_line=case.line(next((place for one in case.failures if (place := innermost(one.frames))), None)),
+        victims=tuple(sorted(case.failed)),
+        others_line=case.line_in(case.failures),
         sure="unsure",
         next="the flight recorders of all ranks, or TORCH_DISTRIBUTED_DEBUG=DETAIL; NCCL_DEBUG=INFO prints the version "
         "and the settings of each",
@@ -154,7 +154,7 @@ def _unlike_first(case: Case) -> Verdict | None:
         cause=f"{several(unlike)} differ{'s' if len(unlike) == 1 else ''} from rank 0: {said[0].text}",
         ranks=tuple(sorted(named)),
         victims=tuple(sorted(ranks - named)),
-        others_line=case.line(next((place for one in said if (place := innermost(one.frames))), None)),
+        others_line=case.line_in(said),
         sure="likely" if named else "unsure",
         next="what decides on a rank how the model or the batch is built: its number, its files, its checkpoint",
         grounds=grounds(*said[:4]),
@@ -169,8 +169,8 @@ def _orders(case: Case) -> Verdict | None:
     return Verdict(
         kind="collective_mismatch",
         cause=f"ranks come to their parameters in different order (FSDP: {said[0].text[:200]})",
-        victims=tuple(sorted({one.rank for one in case.failures if one.rank is not None})),
-        others_line=case.line(next((place for one in said if (place := innermost(one.frames))), None)),
+        victims=tuple(sorted(case.failed)),
+        others_line=case.line_in(said),
         sure="unsure",
         next="what makes the forward pass differ by rank: branches on the rank, on data, or on random numbers",
         grounds=grounds(*said[:4]),
@@ -182,16 +182,14 @@ def _sizes(case: Case) -> Verdict | None:
     said = [one for one in case.failures if one.name == "mismatch_size"]
     if not said:
         return None
-    lost = {one.rank for one in case.failures if one.rank is not None}
-    place = next((innermost(one.frames) for one in case.failures if one.role == "victim" and one.frames), None)
     return Verdict(
         kind="collective_mismatch",
         cause=(
             f"ranks give different sizes to a collective (gloo: {said[0].text} bytes); the rank that aborted is a "
             "victim, and these files do not say which rank differs"
         ),
-        victims=tuple(sorted(lost)),
-        others_line=case.line(place),
+        victims=tuple(sorted(case.failed)),
+        others_line=case.line_in(one for one in case.failures if one.role == "victim"),
         sure="unsure",
         next="the flight recorders of all ranks, or TORCH_DISTRIBUTED_DEBUG=DETAIL",
         grounds=grounds(*said[:2]),

@@ -8,7 +8,6 @@ import re
 from collections import Counter
 
 from ..evidence import Failure
-from ..places import innermost
 from .case import Case, grounds
 from .verdict import Verdict, several
 
@@ -50,7 +49,7 @@ def _models(case: Case) -> Verdict | None:
         cause=f"{cause}; DDP refuses that{elsewhere}",
         ranks=tuple(sorted(odd)) if len(odd) <= 2 else (),
         victims=tuple(sorted(set(counts) - odd)),
-        others_line=case.line(next((place for one, _ in said if (place := innermost(one.frames))), None)),
+        others_line=case.line_in(one for one, _ in said),
         sure="likely" if odd else "unsure",
         next="what decides on a rank how the model is built: its number, its files, its checkpoint",
         grounds=grounds(*(one for one, _ in said[:4])),
@@ -98,7 +97,7 @@ def on_one_device(case: Case) -> Verdict | None:
     return Verdict(
         kind="died",
         cause=f"{several(ranks)} of a group have chosen {which} of their node together, which NCCL refuses",
-        victims=tuple(sorted({one.rank for one in case.failures if one.rank is not None} | ranks)),
+        victims=tuple(sorted(case.failed | ranks)),
         sure="likely",
         next="torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before the first collective, as many GPUs as ranks "
         "on a node, and a CUDA_VISIBLE_DEVICES that hides none of them",
