@@ -1,4 +1,4 @@
-"""Dumps of PyTorch's flight recorder to CollectiveTimings: what each rank has called, and where it still waits.
+"""Dumps of PyTorch's flight recorder to events: what each rank has called, and where it still waits.
 
 Rule of this file: a number is known only where the dump has it. How long a collective took is known where timing was on
 (``duration_ms``); it includes waiting for others, so the shortest is the late rank. Of a buffer's open entries of a
@@ -13,11 +13,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
-from paceline.events import RANK_LIMIT, CollectiveTimings, OpenCollective
+from paceline.columns import whole
+from paceline.events import RANK_LIMIT, CollectiveCalls, OpenCollective, Speakers, StepTimings
 from paceline.flight_recorder import Entry, Facts, between_two, entries, facts, load, uncounted
 from paceline.timed_event import TimedEvent
-from paceline.topics import COLLECTIVE_V1
+from paceline.topics import COLLECTIVE, OP
 
+from .call_messages import CallRow, call_message
 from .notes import Notes, SourceError
 from .one_run import check_apart
 from .op_rows import MOST_ROWS, MOST_S
@@ -51,23 +53,6 @@ _OPERATIONS = {
 }
 
 
-#: Columns with an entry a collective that has ended, or a group or operation of those.
-_COLUMNS = (
-    "groups",
-    "group_sizes",
-    "operations",
-    "rank",
-    "step",
-    "seq",
-    "group",
-    "operation",
-    "bytes",
-    "start_s",
-    "duration_s",
-    "wait_s",
-)
-
-
 class _Open(NamedTuple):
     """A collective in which a rank waits."""
 
@@ -99,7 +84,6 @@ class Recorders:
         self._labels: dict[str, str] = {}
         self._sizes: Counter[str] = Counter()
         self._world = 0
-        self._backend = ""
         self._timed = False
 
     def read(self, stream: IO[bytes], rank: int | None, written_s: float) -> None:
@@ -139,7 +123,6 @@ class Recorders:
         self._wait(own, waits, done, written_s)
 
     def _learn(self, said: Facts, rank: int) -> None:
-        self._backend = self._backend or said.backend
         self._world = max(self._world, rank + 1)
         for group, members in said.members.items():
             self._sizes[group] = max(self._sizes[group], len(members))
@@ -196,7 +179,7 @@ class Recorders:
             event = self._event(rank, sequences[rank], names, range(begin, end))
             sequences[rank] += 1
             clock_s = max(clock_s, known[rank].start_s[end - 1])
-            yield TimedEvent(clock_s, COLLECTIVE_V1, event)
+            yield TimedEvent(clock_s, COLLECTIVE, event)
         clock_s = max(clock_s, *(own.last_s for own in known.values()))
         waits = [(rank, one) for rank, own in sorted(known.items()) for one in own.open]
         chunks = [waits[begin : begin + MOST_ROWS] for begin in range(0, len(waits), MOST_ROWS)]
@@ -204,7 +187,7 @@ class Recorders:
         # Of several messages each first says that its ranks wait, so that all are known to before any waits long.
         for most_s in (_FIRST_S, math.inf)[len(chunks) < 2 :]:
             for chunk in chunks:
-                yield TimedEvent(clock_s, COLLECTIVE_V1, self._waiting(chunk, sequence, names, clock_s, most_s))
+                yield TimedEvent(clock_s, OP, self._waiting(chunk, sequence, names, clock_s, most_s))
                 sequence += 1
 
     def _remark(self, known: dict[int, _Rank]) -> None:
@@ -239,28 +222,26 @@ class Recorders:
             names[group] = (name if labels[label] == 1 else f"{name} {group}", size)
         return names
 
-    def _event(self, rank: int, sequence: int, names: dict[str, tuple[str, int]], rows: range) -> CollectiveTimings:
+    def _event(self, rank: int, sequence: int, names: dict[str, tuple[str, int]], rows: range) -> CollectiveCalls:
         """A message of some of a rank's rows."""
         own = self._ranks[rank]
         of_group, of_operation = list(self._groups), list(self._operations)
-        groups = sorted({own.group[at] for at in rows})
-        called = sorted({own.operation[at] for at in rows})
-        t0_s = round(own.start_s[rows.start], 3)
-        return CollectiveTimings(
-            **self._about(f"rank-{rank}", sequence, [rank], t0_s),
-            groups=[names[of_group[one]][0] for one in groups],
-            group_sizes=[names[of_group[one]][1] for one in groups],
-            operations=[of_operation[one] for one in called],
-            rank=[rank] * len(rows),
-            step=[-1] * len(rows),
-            seq=[own.seq[at] for at in rows],
-            group=[groups.index(own.group[at]) for at in rows],
-            operation=[called.index(own.operation[at]) for at in rows],
-            bytes=[own.bytes[at] for at in rows],
-            start_s=[round(own.start_s[at] - t0_s, 6) for at in rows],
-            duration_s=[own.took_s[at] for at in rows],
-            wait_s=[own.took_s[at] for at in rows],
-        )
+        calls = [
+            CallRow(
+                start_s=own.start_s[at],
+                rank=rank,
+                step=-1,
+                group=names[of_group[own.group[at]]][0],
+                size=names[of_group[own.group[at]]][1],
+                seq=own.seq[at],
+                operation=of_operation[own.operation[at]],
+                bytes=own.bytes[at],
+                duration_s=own.took_s[at],
+                wait_s=own.took_s[at],
+            )
+            for at in rows
+        ]
+        return call_message(calls, self._world, self._about(f"rank-{rank}", sequence))
 
     def _waiting(
         self,
@@ -269,13 +250,21 @@ class Recorders:
         names: dict[str, tuple[str, int]],
         clock_s: float,
         most_s: float,
-    ) -> CollectiveTimings:
+    ) -> StepTimings:
         """A message of ranks that wait, each for as long as by its own clock, ``most_s`` at most."""
         now_s = clock_s + max(one.waited_s for _, one in waits)
-        no_rows: dict[str, Any] = {name: [] for name in _COLUMNS}
-        return CollectiveTimings(
-            **self._about("waiting", sequence, sorted({rank for rank, _ in waits}), clock_s),
-            **no_rows,
+        ranks, nothing = sorted({rank for rank, _ in waits}), whole([])
+        return StepTimings(
+            **self._about("waiting", sequence),
+            t0_s=clock_s,
+            speakers=Speakers(
+                ranks=whole(ranks), world_sizes=whole([self._world] * len(ranks)), devices=[""] * len(ranks)
+            ),
+            rank=nothing,
+            step=nothing,
+            start_s=nothing,
+            step_s=nothing,
+            phases={},
             open=[
                 OpenCollective(
                     rank=rank,
@@ -291,7 +280,7 @@ class Recorders:
             now_s=now_s,
         )
 
-    def _about(self, producer: str, sequence: int, ranks: list[int], t0_s: float) -> dict[str, Any]:
+    def _about(self, producer: str, sequence: int) -> dict[str, Any]:
         """What every message says; no dump names its node."""
         return {
             "cluster": "imported",
@@ -300,11 +289,6 @@ class Recorders:
             "job": self.job,
             "attempt": 0,
             "node": "unknown",
-            "backend": self._backend,
-            "phases": False,
-            "t0_s": t0_s,
-            "ranks": ranks,
-            "world_sizes": [self._world] * len(ranks),
         }
 
 

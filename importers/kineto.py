@@ -35,7 +35,6 @@ class RankTrace(NamedTuple):
 
     rank: int
     world_size: int
-    backend: str
     host: str
     rows: list[StepRow]
     collectives: list[Collective]
@@ -70,13 +69,12 @@ def read(stream: IO[bytes], name: str, notes: Notes, *, alone: bool = False) -> 
         parts = (made.rows, made.collectives, made.steps, made.stood, made.breakdowns, made.lost)
     else:
         parts = _on_host(rank, events, steps, work, notes)
-    backend = events.about.backend[:_MOST_WORD] if events.about else ""
     named = events.about.nccl_version if events.about else None
     version = named[:_MOST_WORD] if isinstance(named, str) else ""
     marked = frozenset(step.number for step in steps)
     apart = frozenset(steps[place].number for place in parts[-1].steps)
     node = events.host_name or "imported"
-    return RankTrace(rank, world, backend, node, *parts, _span(events), version, rank_in(name), marked, apart)
+    return RankTrace(rank, world, node, *parts, _span(events), version, rank_in(name), marked, apart)
 
 
 def _rank(events: Events, name: str, *, alone: bool) -> int:

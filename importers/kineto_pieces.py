@@ -70,7 +70,6 @@ class Distributed(msgspec.Struct):
 
     rank: Rank | None = None
     world_size: Rank | None = None
-    backend: str = ""
     nccl_version: Any = None
 
 

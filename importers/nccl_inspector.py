@@ -1,4 +1,4 @@
-"""NCCL Inspector's JSON (NVIDIA/nccl, plugins/profiler/inspector, formats 4.0 to 4.3) to CollectiveTimings.
+"""NCCL Inspector's JSON (NVIDIA/nccl, plugins/profiler/inspector, formats 4.0 to 4.3) to CollectiveCalls.
 
 Rule of this file: a collective's execution time is what its kernel took, waiting for others included, so all of it is
 time stood and the shortest is the late rank. The files hold no steps; only verbose ones hold starts. Collectives are
@@ -11,14 +11,14 @@ time, is of another run.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
-from paceline.events import CollectiveTimings
 from paceline.nccl_inspector import lines
 from paceline.nccl_inspector.lines import Collective, Header, Line, LineError, Metadata
 from paceline.timed_event import TimedEvent
-from paceline.topics import COLLECTIVE_V1
+from paceline.topics import COLLECTIVE
 
+from .call_messages import CallRow, call_message
 from .notes import Notes, SourceError
 from .one_run import check_apart
 from .op_rows import MOST_ROWS, MOST_S
@@ -51,17 +51,6 @@ class _Life:
         self.first_s, self.last_s = min(self.first_s, dumped_s), max(self.last_s, dumped_s)
 
 
-class _Row(NamedTuple):
-    start_s: float
-    rank: int
-    group: str
-    size: int
-    seq: int
-    operation: str
-    bytes: int
-    duration_s: float
-
-
 class Inspector:
     """Reads the files of one job twice: ``survey`` each, then ``read`` each, then ``messages``."""
 
@@ -69,7 +58,7 @@ class Inspector:
         self.job = job
         self.notes = notes
         self._lives: dict[_Process, _Life] = defaultdict(_Life)
-        self._rows: dict[_Process, list[_Row]] = defaultdict(list)
+        self._rows: dict[_Process, list[CallRow]] = defaultdict(list)
         self._laid_out = False
 
     def survey(self, stream: IO[bytes], name: str = "") -> None:
@@ -140,17 +129,19 @@ class Inspector:
             self._laid_out |= not start_us
             start_s = start_us / 1e6 if start_us else begin_s + (end_s - begin_s) * index / len(pending)
             operation = lines.operation_of(collective)
-            group = lines.group_of(header, operation)
+            took_s = collective.coll_exec_time_us / 1e6
             self._rows[process].append(
-                _Row(
-                    start_s,
-                    self._lives[process].rank,
-                    group,
-                    header.n_ranks,
-                    collective.coll_sn,
-                    operation,
-                    lines.bytes_of(collective, header),
-                    collective.coll_exec_time_us / 1e6,
+                CallRow(
+                    start_s=start_s,
+                    rank=self._lives[process].rank,
+                    step=-1,
+                    group=lines.group_of(header, operation),
+                    size=header.n_ranks,
+                    seq=collective.coll_sn,
+                    operation=operation,
+                    bytes=lines.bytes_of(collective, header),
+                    duration_s=took_s,
+                    wait_s=took_s,
                 )
             )
 
@@ -180,7 +171,8 @@ class Inspector:
             self.notes.remark(f"{len(heard)} of {world} ranks: no collective of rank {shown}")
         parts = [part for process in self._rows for part in self._parts(process)]
         for sequences, (process, rows) in _numbered(sorted(parts, key=lambda part: part[1][-1].start_s)):
-            yield TimedEvent(rows[-1].start_s, COLLECTIVE_V1, self._event(process, rows, sequences, world))
+            event = call_message(rows, world, self._about(process, sequences))
+            yield TimedEvent(rows[-1].start_s, COLLECTIVE, event)
 
     def _remark_gaps(self) -> None:
         """Which ranks' files lack collectives, by the numbers that NCCL gives them."""
@@ -208,7 +200,7 @@ class Inspector:
         if others:
             self.notes.remark(f"{len(others)} more ranks have gaps in coll_sn")
 
-    def _parts(self, process: _Process) -> Iterator[tuple[_Process, list[_Row]]]:
+    def _parts(self, process: _Process) -> Iterator[tuple[_Process, list[CallRow]]]:
         rows = sorted(self._rows[process])
         begin = 0
         for index, row in enumerate(rows):
@@ -234,39 +226,18 @@ class Inspector:
                 f"no communicator joins rank {lives[0].rank} with rank {ranks}: these files are of more than one job"
             )
 
-    def _event(self, process: _Process, rows: list[_Row], sequence: int, world: int) -> CollectiveTimings:
-        groups = {row.group: row.size for row in rows}
-        operations = sorted({row.operation for row in rows})
-        place = {name: index for index, name in enumerate(groups)}
-        t0_s = round(rows[0].start_s, 3)
-        return CollectiveTimings(
-            cluster="imported",
-            producer=f"import-{self.job}-{process.host}-{process.pid}",
-            sequence=sequence,
-            job=self.job,
-            attempt=0,
-            node=process.host,
-            backend="nccl",
-            phases=False,
-            t0_s=t0_s,
-            ranks=[rows[0].rank],
-            world_sizes=[world],
-            groups=list(groups),
-            group_sizes=list(groups.values()),
-            operations=operations,
-            rank=[row.rank for row in rows],
-            step=[-1] * len(rows),
-            seq=[row.seq for row in rows],
-            group=[place[row.group] for row in rows],
-            operation=[operations.index(row.operation) for row in rows],
-            bytes=[row.bytes for row in rows],
-            start_s=[round(row.start_s - t0_s, 6) for row in rows],
-            duration_s=[row.duration_s for row in rows],
-            wait_s=[row.duration_s for row in rows],
-        )
+    def _about(self, process: _Process, sequence: int) -> dict[str, Any]:
+        return {
+            "cluster": "imported",
+            "producer": f"import-{self.job}-{process.host}-{process.pid}",
+            "sequence": sequence,
+            "job": self.job,
+            "attempt": 0,
+            "node": process.host,
+        }
 
 
-def _numbers(rows: list[_Row]) -> dict[str, set[int]]:
+def _numbers(rows: list[CallRow]) -> dict[str, set[int]]:
     """The numbers of a process's collectives, by group."""
     seen: dict[str, set[int]] = defaultdict(set)
     for row in rows:
@@ -279,8 +250,8 @@ def _process(metadata: Metadata) -> _Process:
 
 
 def _numbered(
-    parts: list[tuple[_Process, list[_Row]]],
-) -> Iterator[tuple[int, tuple[_Process, list[_Row]]]]:
+    parts: list[tuple[_Process, list[CallRow]]],
+) -> Iterator[tuple[int, tuple[_Process, list[CallRow]]]]:
     """Each part with the number of its message among its process's."""
     count: dict[_Process, int] = defaultdict(int)
     for part in parts:

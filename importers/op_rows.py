@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import OP_INDEX, OPS, STEP, OpTimings
+from paceline.columns import durations, offsets, whole
+from paceline.events import OP_INDEX, OPS, STEP, Column, Microbatches, Speakers, StepTimings
 from paceline.timed_event import TimedEvent
-from paceline.topics import OP_V1
+from paceline.topics import OP
 
 TOTAL = OP_INDEX[STEP]
+_FORWARD, _BACKWARD, _WAIT = (OP_INDEX[name] for name in ("forward", "backward", "communication"))
 #: Rows of one message, and seconds.
 MOST_ROWS, MOST_S = 4000, 1.0
 
@@ -108,7 +110,7 @@ class ImportedJob:
 
 
 def messages(rows: Rows, job: ImportedJob) -> Iterator[TimedEvent]:
-    """The rows as OpTimings, by step, then rank, then time."""
+    """The rows as StepTimings, by step, then rank, then time."""
     # The closing row goes last: it starts with the first of the others.
     order = np.lexsort((rows.start, rows.op == TOTAL, rows.rank, rows.step))
     rows = rows.only(order)
@@ -116,6 +118,7 @@ def messages(rows: Rows, job: ImportedJob) -> Iterator[TimedEvent]:
     number = {name: index for index, name in enumerate(names)}
     size = max(job.ranks, default=0) + 1
     node_of = np.array([number[job.nodes.get(rank, job.node)] for rank in range(size)], dtype=np.int64)
+    waits = bool((rows.op == _WAIT).any())
     sequences = dict.fromkeys(names, 0)
     clock_s = 0.0
     for begin, end in _cuts(rows):
@@ -123,9 +126,9 @@ def messages(rows: Rows, job: ImportedJob) -> Iterator[TimedEvent]:
         clock_s = max(clock_s, float((piece.start + piece.duration).max()))
         for index in np.unique(node_of[piece.rank]).tolist():
             mine = piece.only(node_of[piece.rank] == index)
-            event = _event(mine, job, names[index], sequences[names[index]])
+            event = _event(mine, job, names[index], sequences[names[index]], waits=waits)
             sequences[names[index]] += 1
-            yield TimedEvent(clock_s, OP_V1, event)
+            yield TimedEvent(clock_s, OP, event)
 
 
 def _cuts(rows: Rows) -> Iterator[tuple[int, int]]:
@@ -144,28 +147,63 @@ def _cuts(rows: Rows) -> Iterator[tuple[int, int]]:
     yield begin, int(rows.rank.size)
 
 
-def _event(rows: Rows, job: ImportedJob, node: str, sequence: int) -> OpTimings:
-    ranks = np.unique(rows.rank).tolist()
+def _event(rows: Rows, job: ImportedJob, node: str, sequence: int, *, waits: bool) -> StepTimings:
+    """``rows``, which stand by step and rank, as wide rows. ``waits``: the source tells how long ranks wait."""
+    there = cells(rows)
     t0_s = round(float(rows.start.min()), 3)
-    placed = job.dp or job.tp or job.pp
-    return OpTimings(
+    seconds = np.zeros((len(OPS), there.begin.size))
+    told = np.zeros(seconds.shape, dtype=bool)
+    np.add.at(seconds, (rows.op, there.of), rows.duration)
+    told[rows.op, there.of] = True
+    seconds[~told] = np.nan
+    starts = np.full(there.begin.size, np.nan)
+    np.fmin.at(starts, there.of, rows.start)
+    closing = rows.op == TOTAL
+    starts[there.of[closing]] = rows.start[closing]
+    phases = {
+        OPS[op]: durations(seconds[op].tolist()) for op in np.flatnonzero(told.any(axis=1)).tolist() if op != TOTAL
+    }
+    if not waits:
+        phases[OPS[_WAIT]] = durations(seconds[_WAIT].tolist())  # all NaN: it is not measured
+    return StepTimings(
         **job.about(node, sequence),
         t0_s=t0_s,
-        ranks=ranks,
-        world_sizes=[len(job.ranks)] * len(ranks),
-        devices=[""] * len(ranks),
-        dp=_places(job.dp, ranks) if job.dp else [],
-        tp=_places(job.tp, ranks) if placed else [],
-        pp=_places(job.pp, ranks) if placed else [],
-        ops=list(OPS),
-        rank=rows.rank.tolist(),
-        step=rows.step.tolist(),
-        op=rows.op.tolist(),
-        microbatch=rows.microbatch.tolist(),
-        start_s=np.round(rows.start - t0_s, 6).tolist(),
-        duration_s=np.round(rows.duration, 9).tolist(),
+        speakers=_speakers(job, np.unique(rows.rank).tolist()),
+        rank=whole(there.rank.tolist()),
+        step=whole(there.step.tolist()),
+        start_s=offsets((starts - t0_s).tolist()),
+        step_s=durations(seconds[TOTAL].tolist()),
+        phases=phases,
+        microbatches=_microbatches(rows),
     )
 
 
-def _places(known: dict[int, int], ranks: list[int]) -> list[int]:
-    return [known.get(rank, -1) for rank in ranks]
+def _speakers(job: ImportedJob, ranks: list[int]) -> Speakers:
+    placed = job.dp or job.tp or job.pp
+
+    def places(known: dict[int, int]) -> Column:
+        return whole([known.get(rank, -1) for rank in ranks])
+
+    return Speakers(
+        ranks=whole(ranks),
+        world_sizes=whole([len(job.ranks)] * len(ranks)),
+        devices=[""] * len(ranks),
+        dp=places(job.dp) if job.dp else None,
+        tp=places(job.tp) if placed else None,
+        pp=places(job.pp) if placed else None,
+    )
+
+
+def _microbatches(rows: Rows) -> Microbatches | None:
+    """A row a micro-batch and pass; None where there are none."""
+    mine = rows.only((rows.microbatch >= 0) & ((rows.op == _FORWARD) | (rows.op == _BACKWARD)))
+    if not mine.rank.size:
+        return None
+    back = mine.op == _BACKWARD
+    return Microbatches(
+        rank=whole(mine.rank.tolist()),
+        step=whole(mine.step.tolist()),
+        microbatch=whole(mine.microbatch.tolist()),
+        forward_s=durations(np.where(back, np.nan, mine.duration).tolist()),
+        backward_s=durations(np.where(back, mine.duration, np.nan).tolist()),
+    )

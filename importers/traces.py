@@ -8,10 +8,10 @@ rank began them.
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from paceline.events import CollectiveTimings
 from paceline.timed_event import TimedEvent
-from paceline.topics import COLLECTIVE_V1
+from paceline.topics import COLLECTIVE
 
+from .call_messages import CallRow, call_message
 from .comparable_ranks import comparable
 from .kineto import RankTrace
 from .notes import Notes, SourceError
@@ -86,38 +86,29 @@ class Traces:
         for number, rank in sorted(self.ranks.items()):
             counts: dict[str, int] = defaultdict(int)
             starts = [collective.span.start for collective in rank.collectives]
-            groups = {collective.group: collective.size for collective in rank.collectives}
-            operations = sorted({collective.operation for collective in rank.collectives})
             for sequence, indices in enumerate(_seconds(starts)):
-                collectives = [rank.collectives[index] for index in indices]
-                numbers = []
-                for collective in collectives:
-                    own = collective.sequence if collective.group in numbered else None
-                    numbers.append(counts[collective.group] if own is None else own)
-                    counts[collective.group] += 1
-                t0_s = round(collectives[0].span.start, 3)
+                rows = []
+                for index in indices:
+                    one = rank.collectives[index]
+                    own = one.sequence if one.group in numbered else None
+                    rows.append(
+                        CallRow(
+                            start_s=one.span.start,
+                            rank=number,
+                            step=rank.steps[index],
+                            group=one.group,
+                            size=one.size,
+                            seq=counts[one.group] if own is None else own,
+                            operation=one.operation,
+                            bytes=one.bytes,
+                            duration_s=one.span.end - one.span.start,
+                            wait_s=rank.stood[index],
+                        )
+                    )
+                    counts[one.group] += 1
                 about = job.about(rank.host, sequence) | {"producer": f"import-{job.name}-rank-{number}"}
-                event = CollectiveTimings(
-                    **about,
-                    backend=rank.backend,
-                    phases=True,
-                    t0_s=t0_s,
-                    ranks=[number],
-                    world_sizes=[len(job.ranks)],
-                    groups=list(groups),
-                    group_sizes=list(groups.values()),
-                    operations=operations,
-                    rank=[number] * len(collectives),
-                    step=[rank.steps[index] for index in indices],
-                    seq=numbers,
-                    group=[list(groups).index(collective.group) for collective in collectives],
-                    operation=[operations.index(collective.operation) for collective in collectives],
-                    bytes=[collective.bytes for collective in collectives],
-                    start_s=[round(collective.span.start - t0_s, 6) for collective in collectives],
-                    duration_s=[round(collective.span.end - collective.span.start, 6) for collective in collectives],
-                    wait_s=[round(rank.stood[index], 6) for index in indices],
-                )
-                yield TimedEvent(max(collective.span.end for collective in collectives), COLLECTIVE_V1, event)
+                event = call_message(rows, len(job.ranks), about, phases=True)
+                yield TimedEvent(max(rank.collectives[index].span.end for index in indices), COLLECTIVE, event)
 
     def _numbered(self) -> set[str]:
         """The groups whose collectives have numbers of their own on every rank, each once."""

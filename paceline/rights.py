@@ -12,7 +12,6 @@ from paceline.topics import (
     BALANCE,
     CAPTURE,
     COLLECTIVE,
-    COLLECTIVE_V1,
     COMMAND,
     DEADLETTER,
     DEVICE,
@@ -22,7 +21,6 @@ from paceline.topics import (
     JOB,
     NODE,
     OP,
-    OP_V1,
     PLAN,
     PROFILE,
     SESSION,
@@ -34,8 +32,8 @@ from paceline.topics import (
     Topic,
 )
 
-#: Files on their way, what cannot be decoded, and what nobody writes any more, are not archived.
-NOT_ARCHIVED = (OP_V1, COLLECTIVE_V1, CAPTURE, DEADLETTER)
+#: Files on their way, and what cannot be decoded, are not archived.
+NOT_ARCHIVED = (CAPTURE, DEADLETTER)
 
 
 class Service(NamedTuple):
@@ -71,7 +69,7 @@ SERVICES: Mapping[str, Service] = {
     ),
     "streams": Service(
         "`paceline streams`",
-        (OP, COLLECTIVE, OP_V1, COLLECTIVE_V1, DEVICE, HOST, NODE, JOB, THRESHOLD, PROFILE, FORECAST, COMMAND, BALANCE),
+        (OP, COLLECTIVE, DEVICE, HOST, NODE, JOB, THRESHOLD, PROFILE, FORECAST, COMMAND, BALANCE),
         (WINDOW, FINDING, SUGGESTION, PLAN, COMMAND, AUDIT, DEADLETTER),
         STREAMS_GROUP,
     ),
@@ -93,7 +91,6 @@ SERVICES: Mapping[str, Service] = {
             AUDIT,
             DEADLETTER,
             OP,
-            OP_V1,
             BALANCE,
             DEVICE,
             HOST,

@@ -163,8 +163,7 @@ def events_page() -> str:
         "Every message is one object, in the encoding of its topic: JSON (UTF-8), or MessagePack where columns of",
         f"numbers travel as raw bytes ([Column](#column)); `schema_version` {events.SCHEMA_VERSION}. Ignore fields",
         "that you do not know. `null`, and NaN in a column, mean *not measured*; 0 is a value. A field's unit is the",
-        "end of its name. A message that is none of these goes to `paceline.deadletter.v1` with the reason. What is",
-        "*superseded* is still read, and not written any more.",
+        "end of its name. A message that is none of these goes to `paceline.deadletter.v1` with the reason.",
         "",
         "| topic | encoding | events | key | partitions | kept |",
         "|---|---|---|---|---|---|",
@@ -189,8 +188,7 @@ def _topic_row(topic: Topic) -> str:
     if topic.retention_bytes is not None:
         kept += f", {topic.retention_bytes // GIB} GiB a partition at most"
     encoding = {"json": "JSON", "msgpack": "MessagePack"}[topic.encoding]
-    name = f"`{topic.name}`{', superseded' if topic.superseded else ''}"
-    return f"| {name} | {encoding} | {names} | {_KEYS[topic.key]} | {topic.partitions} | {kept} |"
+    return f"| `{topic.name}` | {encoding} | {names} | {_KEYS[topic.key]} | {topic.partitions} | {kept} |"
 
 
 def _event_section(part: dict[str, Any]) -> list[str]:

@@ -38,20 +38,17 @@ class Topic(msgspec.Struct, frozen=True):
     retention_ms: int | None
     partitions: int = PARTITIONS
     encoding: Literal["json", "msgpack"] = "json"
-    #: A later version has taken its place: it is still read, and nothing here writes it any more.
-    superseded: bool = False
     retention_bytes: int | None = None
 
     @property
     def short(self) -> str:
-        """The name as people say it: ``op`` for ``paceline.op.v2``, ``op-v1`` for the one before.
+        """The name as people say it: ``op`` for ``paceline.op.v2``.
 
         Of a topic that is the workers' own, what follows their prefix.
         """
         if self.name.startswith(f"{STREAMS_GROUP}-"):
             return self.name.removeprefix(f"{STREAMS_GROUP}-")
-        _, word, version = self.name.split(".")
-        return f"{word}-{version}" if self.superseded else word
+        return self.name.split(".")[1]
 
 
 DEVICE = Topic("paceline.device.v1", events.DeviceSamples, "node", "raw", 24 * HOUR_MS, retention_bytes=RAW_BYTES)
@@ -72,18 +69,6 @@ COLLECTIVE = Topic(
     "raw",
     24 * HOUR_MS,
     encoding="msgpack",
-    retention_bytes=RAW_BYTES,
-)
-OP_V1 = Topic(
-    "paceline.op.v1", events.OpTimings, "job", "raw", 24 * HOUR_MS, superseded=True, retention_bytes=RAW_BYTES
-)
-COLLECTIVE_V1 = Topic(
-    "paceline.collective.v1",
-    events.CollectiveTimings,
-    "job",
-    "raw",
-    24 * HOUR_MS,
-    superseded=True,
     retention_bytes=RAW_BYTES,
 )
 NODE = Topic("paceline.node.v1", events.NodeDescribed, "node", "compacted", None)
@@ -114,8 +99,6 @@ TOPICS = (
     HOST,
     OP,
     COLLECTIVE,
-    OP_V1,
-    COLLECTIVE_V1,
     NODE,
     JOB,
     WINDOW,

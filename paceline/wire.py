@@ -52,15 +52,6 @@ def _later(event: type[msgspec.Struct], other: str) -> tuple[tuple[str, str], ..
 
 #: Per batch type, the groups of lists that must be equally long.
 _COLUMNS: dict[type, tuple[tuple[str, ...], ...]] = {
-    events.OpTimings: (
-        ("ranks", "world_sizes", "devices"),
-        ("rank", "step", "op", "microbatch", "start_s", "duration_s"),
-    ),
-    events.CollectiveTimings: (
-        ("ranks", "world_sizes"),
-        ("groups", "group_sizes"),
-        ("rank", "step", "seq", "group", "operation", "bytes", "start_s", "duration_s", "wait_s"),
-    ),
     events.DeviceSamples: (_from_the_first(events.DeviceSamples),),
     events.HostSamples: (_from_the_first(events.HostSamples),),
     events.BalanceObserved: (("shares", "ready_s"),),
@@ -68,14 +59,11 @@ _COLUMNS: dict[type, tuple[tuple[str, ...], ...]] = {
 
 #: Per batch type, the columns that index a vocabulary, and that vocabulary.
 _INDICES: dict[type, tuple[tuple[str, str], ...]] = {
-    events.OpTimings: (("op", "ops"),),
-    events.CollectiveTimings: (("group", "groups"), ("operation", "operations")),
     events.DeviceSamples: (("device", "uuids"),),
 }
 
 #: Per batch type, columns that may be left out, and the one that they are as long as otherwise.
 _OPTIONAL: dict[type, tuple[tuple[str, str], ...]] = {
-    events.OpTimings: (("dp", "ranks"), ("tp", "ranks"), ("pp", "ranks")),
     events.DeviceSamples: _later(events.DeviceSamples, "device"),
     events.HostSamples: _later(events.HostSamples, "time_s"),
     events.BalanceObserved: (("most", "shares"),),
@@ -161,9 +149,11 @@ def decode(topic: Topic, data: bytes) -> Any:
 def _check_lengths(event: Any) -> None:
     """Refuse an event whose columns are of unequal length."""
     for names in _COLUMNS.get(type(event), ()):
-        lengths = {name: len(getattr(event, name)) for name in names}
-        if len(set(lengths.values())) > 1:
-            raise WireError(f"columns of unequal length: {lengths}")
+        rows = len(getattr(event, names[0]))
+        for name in names:
+            if len(getattr(event, name)) != rows:
+                own = len(getattr(event, name))
+                raise WireError(f"columns of unequal length: {name} has {own} entries, {names[0]} {rows}")
     for column, other in _OPTIONAL.get(type(event), ()):
         if getattr(event, column) and len(getattr(event, column)) != len(getattr(event, other)):
             raise WireError(f"{column} has {len(getattr(event, column))} entries, {other} {len(getattr(event, other))}")

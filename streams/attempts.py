@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from paceline import columns
-from paceline.events import CollectiveCalls, CollectiveTimings, Event, JobDescribed, OpTimings, StepTimings
+from paceline.events import CollectiveCalls, Event, JobDescribed, StepTimings
 from paceline.events.silence import RUN_SILENT_S
 
 #: Jobs, and runs of each, that are known at a time: the oldest are forgotten first.
@@ -155,8 +155,6 @@ def _speakers(event: Event) -> tuple[frozenset[int], int, float] | None:
         case StepTimings() | CollectiveCalls():
             ranks = [int(rank) for rank in columns.numbers(event.speakers.ranks)]
             sizes, time_s = [int(size) for size in columns.numbers(event.speakers.world_sizes)], event.t0_s
-        case OpTimings() | CollectiveTimings():
-            ranks, sizes, time_s = event.ranks, event.world_sizes, event.t0_s
         case _:
             return None
     return (frozenset(ranks), mode(sizes), time_s) if ranks and sizes else None

@@ -1,7 +1,7 @@
 """A few messages about collectives as one: sound rows, sums and links as arrays, for every line of judgement.
 
-Rule of this file: pure; rows that cannot be are left out and counted. Collectives come one by one (CollectiveTimings,
-CollectiveCalls) or summed on their node (StepTimings); what follows from both alike, how far each rank has got and how
+Rule of this file: pure; rows that cannot be are left out and counted. Collectives come one by one
+(CollectiveCalls) or summed on their node (StepTimings); what follows from both alike, how far each rank has got and how
 long it stood waiting, is worked out here.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.columns import rows
-from paceline.events import RANK_LIMIT, CollectiveCalls, CollectiveSums, CollectiveTimings, StepTimings
+from paceline.events import RANK_LIMIT, CollectiveCalls, CollectiveSums, StepTimings
 
 from .collective_rows import (
     NO_CALLS,
@@ -37,7 +37,7 @@ from .link_rows import LinkRows, link_rows
 from .raw_columns import Floats, Ints, floats, whole
 from .vocabularies import Groups, Words
 
-CollectiveMessage = CollectiveTimings | CollectiveCalls | StepTimings
+CollectiveMessage = CollectiveCalls | StepTimings
 
 
 class Summed(NamedTuple):
@@ -117,12 +117,12 @@ def collective_batch(
         longest.append(float(calls.wait_s.max()))
     return CollectiveBatch(
         calls=calls,
-        phases=all(isinstance(one, CollectiveTimings) and one.phases for one in one_by_one),
+        phases=all(one.phases for one in one_by_one),
         sums=sums,
         groups=list(groups.numbers),
         group_sizes=groups.sizes,
         operations=list(operations.numbers),
-        links=link_rows([message for message in messages if not isinstance(message, CollectiveCalls)]),
+        links=link_rows(steps),
         spans=spans.merged() if spans.ranks.size else spans,
         reached=reached,
         longest_wait_s=max(longest, default=0.0),
@@ -136,21 +136,12 @@ def _highest(numbers: Ints) -> int:
     return max(int(numbers[numbers.argmax()]), -1) if numbers.size else -1
 
 
-def _calls_of(message: CollectiveTimings | CollectiveCalls, groups: Groups, operations: Words) -> Calls:
+def _calls_of(message: CollectiveCalls, groups: Groups, operations: Words) -> Calls:
     """The rows of ``message``, in the numbers of ``groups`` and ``operations``; a number of no word becomes -1."""
-    if isinstance(message, CollectiveTimings):
-        columns = (message.rank, message.step, message.seq, message.group, message.operation, message.bytes)
-        ints = [np.asarray(column, dtype=np.int64) for column in columns]
-        start, took, wait = (
-            np.asarray(column, dtype=np.float64) for column in (message.start_s, message.duration_s, message.wait_s)
-        )
-        groups.learn(message.groups, message.group_sizes)
-    else:
-        raw = (message.rank, message.step, message.seq, message.group, message.operation, message.bytes)
-        ints = [whole([column]) for column in raw]
-        start, took, wait = (floats([column]) for column in (message.start_s, message.duration_s, message.wait_s))
-        groups.learn(message.groups, whole([message.group_sizes]).tolist())
-    rank, step, seq, group, operation, moved = ints
+    columns = (message.rank, message.step, message.seq, message.group, message.operation, message.bytes)
+    rank, step, seq, group, operation, moved = (whole([column]) for column in columns)
+    start, took, wait = (floats([column]) for column in (message.start_s, message.duration_s, message.wait_s))
+    groups.learn(message.groups, whole([message.group_sizes]).tolist())
     group = groups.of([message.groups], group, [rank.size])
     operation = operations.of([message.operations], operation, [rank.size])
     return Calls(rank, step, seq, group, operation, moved, start + message.t0_s, took, wait)
@@ -199,6 +190,16 @@ def reached_in(told: CollectiveSums, coverage: CoverageTracker) -> Iterator[tupl
     reached, there = _reached([told], groups, _most_ranks(coverage))
     names = list(groups.numbers)
     for rank, group, seq in zip(*(column[there].tolist() for column in reached), strict=True):
+        yield rank, names[group], seq
+
+
+def called_in(told: CollectiveCalls, coverage: CoverageTracker) -> Iterator[tuple[int, str, int]]:
+    """How far ranks have got by the collectives of one message, in the same way."""
+    groups = Groups()
+    calls = _calls_of(told, groups, Words())
+    reached = split(calls, calls_sound(calls, _most_ranks(coverage)))[0].reached()
+    names = list(groups.numbers)
+    for rank, group, seq in zip(*(column.tolist() for column in reached), strict=True):
         yield rank, names[group], seq
 
 

@@ -10,15 +10,15 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from paceline import wire
-from paceline.events import CollectiveCalls, CollectiveTimings, OpTimings, StepTimings
-from paceline.topics import COLLECTIVE, COLLECTIVE_V1, OP, OP_V1
+from paceline.events import CollectiveCalls, StepTimings
+from paceline.topics import COLLECTIVE, OP
 
-Timings = TypeVar("Timings", bound=StepTimings | CollectiveCalls | OpTimings | CollectiveTimings)
+Timings = TypeVar("Timings", bound=StepTimings | CollectiveCalls)
 
 #: A message waits for no more than one part in so many of the job's producers: as it comes, and from a backlog.
 PARTS = 8
 PARTS_OF_BACKLOG = 1
-_TOPICS = {topic.event: topic for topic in (OP, COLLECTIVE, OP_V1, COLLECTIVE_V1)}
+_TOPICS = {topic.event: topic for topic in (OP, COLLECTIVE)}
 _BY_NAME = {topic.name: topic for topic in _TOPICS.values()}
 
 

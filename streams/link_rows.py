@@ -1,7 +1,6 @@
 """Samples of the ranks' links of a few messages, as arrays.
 
-Rule of this file: pure; rows of ranks that cannot be are left out. LinkSamples, which name the ends of a connection by
-their addresses, become here what LinkColumns tell: a number for each end.
+Rule of this file: pure; rows of ranks that cannot be are left out.
 """
 
 from collections.abc import Sequence
@@ -9,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paceline.columns import end_of_link, rows
-from paceline.events import RANK_LIMIT, CollectiveTimings, LinkColumns, LinkSample, StepTimings
+from paceline.columns import rows
+from paceline.events import RANK_LIMIT, LinkColumns, StepTimings
 
 from .raw_columns import Ints, floats, unknown, whole
 from .robust import Array
@@ -33,14 +32,10 @@ class LinkRows(NamedTuple):
 _OF_RANKS = ("rank", "connections", "rtt_s", "retransmits", "rated_bytes_per_s")
 
 
-def link_rows(messages: Sequence[CollectiveTimings | StepTimings]) -> LinkRows:
+def link_rows(messages: Sequence[StepTimings]) -> LinkRows:
     """What ``messages`` tell of links, in their order."""
-    samples = [link for message in messages if isinstance(message, CollectiveTimings) for link in message.links]
-    columns = [message.links for message in messages if isinstance(message, StepTimings) and message.links]
-    if not columns:
-        return _possible(_of_samples(samples)) if samples else _NO_LINKS
-    links = _of_columns(columns)
-    return _possible(_joined(_of_samples(samples), links) if samples else links)
+    parts = [message.links for message in messages if message.links]
+    return _possible(_of_columns(parts)) if parts else _NO_LINKS
 
 
 def _possible(links: LinkRows) -> LinkRows:
@@ -53,34 +48,8 @@ def _possible(links: LinkRows) -> LinkRows:
     return links._replace(of=moved, **{name: getattr(links, name)[sound] for name in _OF_RANKS})
 
 
-def _joined(left: LinkRows, right: LinkRows) -> LinkRows:
-    moved = right._replace(of=np.where(right.of >= 0, right.of + left.rank.size, -1))
-    return LinkRows(*(np.concatenate(pair) for pair in zip(left, moved, strict=True)))
-
-
-def _of_samples(links: Sequence[LinkSample]) -> LinkRows:
-    peers = [(at, peer) for at, link in enumerate(links) for peer in link.peers]
-
-    def ints(numbers: Sequence[int]) -> Ints:
-        return np.array(numbers, dtype=np.uint64).astype(np.int64)
-
-    def measured(numbers: Sequence[float | None]) -> Array:
-        return np.array([np.nan if one is None else one for one in numbers], dtype=np.float64)
-
-    return LinkRows(
-        ints([link.rank for link in links]),
-        ints([link.connections for link in links]),
-        measured([link.rtt_s for link in links]),
-        ints([link.retransmits for link in links]),
-        measured([link.rated_bytes_per_s for link in links]),
-        ints([at for at, _ in peers]),
-        ints([end_of_link(peer.local) for _, peer in peers]),
-        ints([end_of_link(peer.remote) for _, peer in peers]),
-        measured([peer.rtt_s for _, peer in peers]),
-    )
-
-
-_NO_LINKS = _of_samples([])
+_INTS, _FLOATS = np.empty(0, dtype=np.int64), np.empty(0)
+_NO_LINKS = LinkRows(_INTS, _INTS, _FLOATS, _INTS, _FLOATS, _INTS, _INTS, _INTS, _FLOATS)
 
 
 def _of_columns(parts: Sequence[LinkColumns]) -> LinkRows:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from paceline import columns
-from paceline.events import DeliveryAccount, Event, HostSamples, OpTimings, Produced, StepTimings
+from paceline.events import DeliveryAccount, Event, HostSamples, Produced, StepTimings
 from paceline.events.silence import SERIES_SILENT_S
 from paceline.sequences import Sequences
 from paceline.topics import Topic
@@ -60,7 +60,7 @@ class Sender:
         sums = {name: sum(getattr(one, name) for one in accounts) for name in _SUMMED}
         return DeliveryAccount(**sums, shed=dict(shed))
 
-    def hear(self, event: StepTimings | OpTimings | HostSamples, account: DeliveryAccount) -> None:
+    def hear(self, event: StepTimings | HostSamples, account: DeliveryAccount) -> None:
         """Take down the ``account`` that came with ``event``."""
         name, told = event.producer, _told(event)
         if name in self.gone:
@@ -92,16 +92,14 @@ class Sender:
 _SUMMED = ("sent", "waiting", "spooled", "spooled_bytes", "outages")
 
 
-def _told(event: StepTimings | OpTimings | HostSamples) -> object:
-    if isinstance(event, StepTimings):
-        return event.speakers.ranks
-    return event.ranks if isinstance(event, OpTimings) else None
+def _told(event: StepTimings | HostSamples) -> object:
+    return event.speakers.ranks if isinstance(event, StepTimings) else None
 
 
-def _ranks(event: StepTimings | OpTimings | HostSamples) -> frozenset[int]:
-    if isinstance(event, StepTimings):
-        return frozenset(int(rank) for rank in columns.numbers(event.speakers.ranks))
-    return frozenset(event.ranks) if isinstance(event, OpTimings) else frozenset()
+def _ranks(event: StepTimings | HostSamples) -> frozenset[int]:
+    if not isinstance(event, StepTimings):
+        return frozenset()
+    return frozenset(int(rank) for rank in columns.numbers(event.speakers.ranks))
 
 
 class Producers:
@@ -132,7 +130,7 @@ class Producers:
             sequences = self._sequences[topic.short] = Sequences(MOST_PRODUCERS)
         if not sequences.admit(event.producer, event.sequence):
             return
-        if isinstance(event, StepTimings | OpTimings):
+        if isinstance(event, StepTimings):
             self.lost_rows += event.lost
             self._account(("sidecar", event.node, event.job), event, now_s)
         elif isinstance(event, HostSamples):
@@ -150,7 +148,7 @@ class Producers:
             key=lambda each: each[0],
         )
 
-    def _account(self, who: tuple[str, str, str], event: StepTimings | OpTimings | HostSamples, now_s: float) -> None:
+    def _account(self, who: tuple[str, str, str], event: StepTimings | HostSamples, now_s: float) -> None:
         if not isinstance(event.account, DeliveryAccount):
             return
         sender = self.senders.pop(who, None) or Sender()

@@ -10,32 +10,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import CollectiveCalls, CollectiveTimings, Column, OpTimings, RankFacts, StepTimings
+from paceline.events import CollectiveCalls, Column, RankFacts, StepTimings
 
 from .raw_columns import array, whole
 
-Timings = TypeVar("Timings", bound=OpTimings | CollectiveTimings | StepTimings | CollectiveCalls)
+Timings = TypeVar("Timings", bound=StepTimings | CollectiveCalls)
 
-#: The columns with an entry a rank, those with an entry a row, and the lists of what has a rank of its own.
+#: The columns with an entry a rank, those with an entry a row, and the lists of a StepTimings of what has a rank.
 _OF_RANKS = ("ranks", "world_sizes", "devices", "dp", "tp", "pp")
 _OF_ROWS: dict[Any, tuple[str, ...]] = {
-    OpTimings: ("rank", "step", "op", "microbatch", "start_s", "duration_s"),
-    CollectiveTimings: (
-        "rank",
-        "step",
-        "seq",
-        "group",
-        "operation",
-        "bytes",
-        "start_s",
-        "duration_s",
-        "wait_s",
-    ),
     StepTimings: ("rank", "step", "start_s", "step_s", "phases", "left_out"),
     CollectiveCalls: ("rank", "step", "seq", "group", "operation", "bytes", "start_s", "duration_s", "wait_s"),
 }
-_OF_ONE = ("conditions", "links", "open")
-#: ... and of a StepTimings.
 ONE_BY_ONE = ("open", "looks", "ends", "breakdowns")
 #: Parts of a StepTimings: in each, the column of the rank, and those that have its rows.
 _PARTS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
@@ -54,35 +40,6 @@ def within(message: Timings, most: int) -> tuple[Timings, int]:
     A row of a rank that the message does not speak for is no rank: the tables refuse it, and say so.
     No rank believes the world to be larger than ``most``: nobody waits for ranks that are left out.
     """
-    if isinstance(message, OpTimings | CollectiveTimings):
-        return _lists_within(message, most)
-    return _columns_within(message, most)
-
-
-def _lists_within(message: Any, most: int) -> tuple[Any, int]:
-    single = [one.rank for name in _OF_ONE for one in getattr(message, name, ())]
-    highest = max(*message.ranks, *single, -1, -1)
-    if highest < most and max(message.world_sizes, default=0) <= most:
-        return message, 0
-    changed: dict[str, list[Any]] = {}
-    changed |= _kept(message, _OF_RANKS, [rank < most for rank in message.ranks])
-    changed |= _kept(message, _OF_ROWS[type(message)], [rank < most for rank in message.rank])
-    for name in _OF_ONE:
-        if hasattr(message, name):
-            changed[name] = [one for one in getattr(message, name) if one.rank < most]
-    changed["world_sizes"] = [min(size, most) for size in changed["world_sizes"]]
-    return msgspec.structs.replace(message, **changed), max(0, highest + 1 - most)
-
-
-def _kept(message: Any, columns: tuple[str, ...], kept: list[bool]) -> dict[str, list[Any]]:
-    """The entries of ``columns`` that are ``kept``; a column that was left out stays empty."""
-    there = {name: column for name in columns if (column := getattr(message, name, None))}
-    return {name: [one for one, keep in zip(column, kept, strict=True) if keep] for name, column in there.items()} | {
-        name: [] for name in columns if hasattr(message, name) and name not in there
-    }
-
-
-def _columns_within(message: Any, most: int) -> tuple[Any, int]:
     ranks, worlds = whole([message.speakers.ranks]), whole([message.speakers.world_sizes])
     single = {name: getattr(message, name, []) for name in ONE_BY_ONE}
     possible = _possible(message.speakers.ranks, most)

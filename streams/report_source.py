@@ -34,7 +34,7 @@ from .analyze import Analysis
 #: Taken as they stand in the recording.
 _TAKEN = (topics.JOB, topics.NODE, topics.FORECAST, topics.PROFILE, topics.PLAN, topics.SUGGESTION, topics.THRESHOLD)
 #: What verdicts and windows are made of.
-_RAW = (topics.OP, topics.COLLECTIVE, topics.OP_V1, topics.COLLECTIVE_V1, topics.DEVICE, topics.HOST)
+_RAW = (topics.OP, topics.COLLECTIVE, topics.DEVICE, topics.HOST)
 #: Made anew from raw timings where there are such.
 _DERIVED = (topics.WINDOW, topics.FINDING)
 #: The names of a session's files (docs/sessions.md).

@@ -102,8 +102,6 @@ Routes = dict[str, tuple[type[Decision], ...]]
 ROUTES: Routes = {
     topics.OP.name: (JobDiagnosis, JobWindows),
     topics.COLLECTIVE.name: (JobDiagnosis,),
-    topics.OP_V1.name: (JobDiagnosis, JobWindows),
-    topics.COLLECTIVE_V1.name: (JobDiagnosis,),
     topics.THRESHOLD.name: (JobDiagnosis,),
     topics.DEVICE.name: (DeviceWindows, NodeDiagnosis),
     topics.HOST.name: (HostWindows, NodeDiagnosis),

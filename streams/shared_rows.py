@@ -9,7 +9,7 @@ from typing import Any
 from paceline.events import StepTimings
 
 from .collective_batch import Summed, summed_rows
-from .step_rows import PhaseTimings, StepRows, step_rows
+from .step_rows import StepRows, step_rows
 
 
 class SharedRows:
@@ -17,12 +17,12 @@ class SharedRows:
 
     def __init__(self) -> None:
         self.at_once = 0
-        self.messages: tuple[PhaseTimings, ...] = ()
+        self.messages: tuple[StepTimings, ...] = ()
         self.rows: StepRows | None = None
         self.summed_messages: tuple[StepTimings, ...] = ()
         self.summed: Summed | None = None
 
-    def of(self, messages: Sequence[PhaseTimings]) -> StepRows:
+    def of(self, messages: Sequence[StepTimings]) -> StepRows:
         """The rows of ``messages``; asked again for the same messages it answers the same arrays."""
         if self.rows is None or not _same(self.messages, messages):
             self.messages, self.rows = tuple(messages), step_rows(messages)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from paceline import columns
-from paceline.events import RANK_LIMIT, CollectiveTimings, Column, OpTimings, Speakers, StepTimings
+from paceline.events import RANK_LIMIT, Column, Speakers, StepTimings
 
 from .rank_bound import ONE_BY_ONE, Timings, within
 
@@ -47,7 +47,7 @@ class RankSpeakers(NamedTuple):
 class _Before(NamedTuple):
     """What a producer said, under which bound, and what came of it; ``cut``: some of its ranks are left out."""
 
-    told: object
+    told: Speakers
     node: str
     most: int
     who: RankSpeakers
@@ -64,12 +64,11 @@ class SpeakersHeard:
     def hear(self, message: Timings, most: int) -> tuple[Timings, RankSpeakers, bool, int]:
         """``message`` about ranks below ``most`` alone, for whom it speaks then, whether its producer says so for the
         first time or has said otherwise before, and how many ranks it tells of that are left out."""
-        told = message.speakers if isinstance(message, StepTimings) else _told(message)
+        told = message.speakers
         before = self._heard.get(message.producer)
         if before is None or before.told != told or (before.node, before.most) != (message.node, most):
             kept, beyond = within(message, most)
-            what = _told(kept)
-            who = what if isinstance(what, RankSpeakers) else _decoded(what)
+            who = _decoded(kept.speakers)
             self._heard[message.producer] = _Before(told, message.node, most, who, beyond, kept is not message)
             if len(self._heard) > _MOST:
                 del self._heard[next(iter(self._heard))]
@@ -92,22 +91,10 @@ class SpeakersHeard:
 
 def _single(message: Timings, most: int) -> bool:
     """Whether ``message`` tells of any single rank from ``most`` on, beside those that it speaks for."""
-    if isinstance(message, StepTimings):
-        said = [one.rank for name in ONE_BY_ONE for one in getattr(message, name)]
-        return max([*said, *(message.facts.ranks if message.facts else ())], default=-1) >= most
-    if isinstance(message, OpTimings):
-        return any(one.rank >= most for one in message.conditions)
-    if isinstance(message, CollectiveTimings) and any(one.rank >= most for one in message.links):
-        return True
-    return any(one.rank >= most for one in getattr(message, "open", ()))
-
-
-def _told(message: Timings) -> Speakers | RankSpeakers:
-    if isinstance(message, OpTimings):
-        return RankSpeakers(message.ranks, message.world_sizes, message.devices, message.dp, message.tp, message.pp)
-    if isinstance(message, CollectiveTimings):
-        return RankSpeakers(message.ranks, message.world_sizes, (), (), (), ())
-    return message.speakers
+    if not isinstance(message, StepTimings):
+        return False
+    said = [one.rank for name in ONE_BY_ONE for one in getattr(message, name)]
+    return max([*said, *(message.facts.ranks if message.facts else ())], default=-1) >= most
 
 
 def _decoded(told: Speakers) -> RankSpeakers:

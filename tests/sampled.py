@@ -3,25 +3,22 @@
 Rule of this file: it thins what was told whole; what is judged then is of the same job as before.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from paceline import columns
-from paceline.events import Column, OpTimings, Speakers, StepTimings
+from paceline.events import Column, StepTimings
 from streams.raw_columns import array
-from streams.step_rows import step_rows
 
 #: Every how many steps a rank tells one, from this step on.
 Period = Callable[[int, int], int]
 
 
 def thinned(event: Any, period: Period) -> Any:
-    """``event`` with the steps alone that its ranks tell; OpTimings become StepTimings."""
-    if isinstance(event, OpTimings):
-        event = _wide(event)
+    """``event`` with the steps alone that its ranks tell."""
     if not isinstance(event, StepTimings):
         return event
     rank, step = array(event.rank).astype(int), array(event.step).astype(int)
@@ -76,33 +73,3 @@ def _share(event: StepTimings, rank: int, period: Period) -> float:
     """The share of the steps of ``rank`` in ``event`` that it tells."""
     steps = array(event.step)[array(event.rank) == rank].tolist()
     return sum(at % period(rank, at) == 0 for at in steps) / max(len(steps), 1)
-
-
-def _wide(event: OpTimings) -> StepTimings:
-    """What a sidecar of this version tells of the same."""
-    rows = step_rows([event])
-    starts = np.nan_to_num(rows.start_s - event.t0_s).tolist()
-    phases = {word: columns.durations(seconds.tolist()) for word, seconds in _phases(rows)}
-    return StepTimings(
-        cluster=event.cluster,
-        producer=event.producer,
-        sequence=event.sequence,
-        job=event.job,
-        attempt=event.attempt,
-        node=event.node,
-        t0_s=event.t0_s,
-        speakers=Speakers(
-            ranks=columns.whole(event.ranks), world_sizes=columns.whole(event.world_sizes), devices=event.devices
-        ),
-        rank=columns.whole(rows.rank.tolist()),
-        step=columns.whole(rows.step.tolist()),
-        start_s=columns.offsets(starts),
-        step_s=columns.durations(rows.seconds[-1].tolist()),
-        phases=phases,
-    )
-
-
-def _phases(rows: Any) -> Iterator[tuple[str, Any]]:
-    from paceline.events import OPS
-
-    yield from ((word, seconds) for word, seconds in zip(OPS[:-1], rows.seconds[:-1], strict=True))

@@ -16,7 +16,6 @@ from paceline.topics import (
     BALANCE,
     CAPTURE,
     COLLECTIVE,
-    COLLECTIVE_V1,
     COMMAND,
     DEADLETTER,
     NODE,
@@ -40,10 +39,9 @@ PAUSE_S = 30.0
 JOBS, DEAD_LETTERS, PRODUCERS, SENDERS = 200, 50, 40_000, 16_384
 #: Numbers that all jobs' steps and phases may take together: 512 MiB.
 CELLS = 128_000_000
-#: Topics that the page does not read, or shows elsewhere; and those on which mostly nothing comes: from producers of a
-#: release before, and from balancers.
-UNREAD = {topic.short for topic in (CAPTURE, COLLECTIVE, COLLECTIVE_V1, COMMAND, DEADLETTER, NODE, SESSION, THRESHOLD)}
-SELDOM = {topic.short for topic in TOPICS if topic.superseded or topic in (BALANCE, PLAN)}
+#: Topics that the page does not read, or shows elsewhere; and those on which mostly nothing comes: from balancers.
+UNREAD = {topic.short for topic in (CAPTURE, COLLECTIVE, COMMAND, DEADLETTER, NODE, SESSION, THRESHOLD)}
+SELDOM = {topic.short for topic in (BALANCE, PLAN)}
 
 
 @dataclass
@@ -100,7 +98,6 @@ class Feed:
                 self.node_findings.upsert(event)
             case (
                 events.StepTimings()
-                | events.OpTimings()
                 | events.JobDescribed()
                 | events.JobWindow()
                 | events.Finding()
@@ -175,10 +172,7 @@ class Feed:
         match event:
             case events.HostSamples(node=node, account=events.DeliveryAccount() as account):
                 line = SenderLine("collector", node, "", at_s, account)
-            case (
-                events.StepTimings(node=node, job=job, account=events.DeliveryAccount() as account)
-                | events.OpTimings(node=node, job=job, account=events.DeliveryAccount() as account)
-            ):
+            case events.StepTimings(node=node, job=job, account=events.DeliveryAccount() as account):
                 line = SenderLine("sidecar", node, job, at_s, account)
             case _:
                 return
@@ -209,8 +203,6 @@ class Feed:
         match event:
             case events.StepTimings():
                 buffer.put(event)
-            case events.OpTimings():
-                buffer.time(event)
             case events.JobDescribed():
                 buffer.describe(event)
             case events.JobWindow():

@@ -106,27 +106,6 @@ class JobBuffer:
             if not held_before or event.start_s > held_before[-1].start_s:
                 held_before.append(event)
 
-    def time(self, event: events.OpTimings) -> None:
-        """Add a batch of phases.
-
-        Raises:
-            ValueError: a row names an op that the batch's vocabulary does not hold.
-        """
-        op = np.asarray(event.op, np.int64)
-        if op.size == 0:
-            return
-        if op.min() < 0 or op.max() >= len(event.ops):
-            raise ValueError("a row names an op outside the batch's vocabulary")
-        rank, step = np.asarray(event.rank, np.int64), np.asarray(event.step, np.int64)
-        took_s = np.asarray(event.duration_s, np.float64)
-        settled = step >= self._settled_from(step)
-        for ring, kept in ((self.matrix, step >= 0), (self.phases, settled)):
-            layer = np.array([ring.layers.index(name) if name in ring.layers else -1 for name in event.ops], np.int64)
-            ring.add(layer[op][kept], rank[kept], step[kept], took_s[kept])
-        whole = np.array([name == events.STEP for name in event.ops])[op]
-        self._mark(step[whole], np.asarray(event.start_s, np.float64)[whole] + event.t0_s)
-        self._place(event.node, event.ranks, event.world_sizes, event.devices)
-
     def put(self, event: events.StepTimings) -> None:
         """Add a message of wide rows.
 

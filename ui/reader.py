@@ -34,7 +34,6 @@ DERIVED: Mapping[Topic, int] = {
 }
 RAW: Mapping[Topic, int] = {
     topics.OP: 2_000,
-    topics.OP_V1: 2_000,
     topics.BALANCE: 2_000,
     topics.DEVICE: 300,
     topics.HOST: 300,

@@ -46,16 +46,6 @@ class StepRing:
         """One more than the highest rank seen."""
         return int(self._values.shape[1])
 
-    def add(self, layer: Ints, rank: Ints, step: Ints, value: npt.NDArray[np.float64]) -> None:
-        """Add ``value`` seconds to each (layer, rank, step); rows with layer -1 are none of ours and passed over."""
-        wanted = layer >= 0
-        good = self._placed(wanted & _length(value), rank, step)
-        self.refused += int(wanted.sum() - good.sum())
-        where = (layer[good], rank[good], step[good] % self.steps)
-        now = self._values[where]
-        self._values[where] = np.where(np.isnan(now), np.float32(0), now)
-        np.add.at(self._values, where, value[good].astype(np.float32))
-
     def put(self, rank: Ints, step: Ints, values: npt.NDArray[np.float64]) -> None:
         """Set the seconds of each (rank, step) in every layer, ``values`` being layers x rows, NaN where not measured.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline import columns
-from paceline.events import STEP, CollectiveTimings, Column, OpTimings, StepTimings
+from paceline.events import STEP, Column, StepTimings
 
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.int64]
@@ -26,15 +26,10 @@ class ClosedSteps(NamedTuple):
     seconds: Floats
 
 
-def closed_steps(event: OpTimings | StepTimings) -> ClosedSteps:
+def closed_steps(event: StepTimings) -> ClosedSteps:
     """The steps that ``event`` tells."""
-    if isinstance(event, StepTimings):
-        rank, step, start, seconds = map(_numbers, (event.rank, event.step, event.start_s, event.step_s))
-        return ClosedSteps(rank.astype(np.int64), step.astype(np.int64), start + event.t0_s, seconds)
-    whole = np.array([event.ops[op] == STEP for op in event.op], dtype=bool)
-    rank, step = np.array(event.rank, dtype=np.int64)[whole], np.array(event.step, dtype=np.int64)[whole]
-    start, seconds = (np.array(column, dtype=np.float64)[whole] for column in (event.start_s, event.duration_s))
-    return ClosedSteps(rank, step, start + event.t0_s, seconds)
+    rank, step, start, seconds = map(_numbers, (event.rank, event.step, event.start_s, event.step_s))
+    return ClosedSteps(rank.astype(np.int64), step.astype(np.int64), start + event.t0_s, seconds)
 
 
 def _numbers(column: Column) -> Floats:
@@ -54,37 +49,26 @@ class Phases:
 
     def update(self, event: object) -> None:
         """Take in one event."""
-        if isinstance(event, OpTimings | StepTimings):
-            self._take(event)
-        if isinstance(event, CollectiveTimings | StepTimings) and event.open and event.now_s is not None:
-            ranks = event.ranks if isinstance(event, CollectiveTimings) else columns.numbers(event.speakers.ranks)
+        if not isinstance(event, StepTimings):
+            return
+        self._take(event)
+        if event.open and event.now_s is not None:
+            ranks = columns.numbers(event.speakers.ranks)
             self.last_s = max(self.last_s, event.now_s)
             self.open_s.update({one.rank: event.now_s - one.start_s for one in event.open})
             self.missing |= set(ranks) - {one.rank for one in event.open}
 
-    def _take(self, event: OpTimings | StepTimings) -> None:
+    def _take(self, event: StepTimings) -> None:
         closed = closed_steps(event)
-        if isinstance(event, StepTimings):
-            if not closed.rank.size:
-                return
-            worlds = columns.numbers(event.speakers.world_sizes).tolist()
-            for name, column in event.phases.items():
-                seconds = _numbers(column)
-                has = ~np.isnan(seconds)
-                self._parts[name].append((closed.rank[has], closed.step[has], seconds[has]))
-            self._parts[STEP].append((closed.rank, closed.step, closed.seconds))
-        else:
-            worlds = event.world_sizes
-            self._take_rows(event)
-        self.ranks = max(self.ranks, max(worlds, default=0))
+        if not closed.rank.size:
+            return
+        for name, column in event.phases.items():
+            seconds = _numbers(column)
+            has = ~np.isnan(seconds)
+            self._parts[name].append((closed.rank[has], closed.step[has], seconds[has]))
+        self._parts[STEP].append((closed.rank, closed.step, closed.seconds))
+        self.ranks = max(self.ranks, max(columns.numbers(event.speakers.world_sizes), default=0))
         self._ends.append((closed.rank, closed.step, closed.start_s + closed.seconds))
-
-    def _take_rows(self, event: OpTimings) -> None:
-        rank, step = np.array(event.rank, dtype=np.int64), np.array(event.step, dtype=np.int64)
-        op, seconds = np.array(event.op, dtype=np.int64), np.array(event.duration_s, dtype=np.float64)
-        for number in np.unique(op).tolist():
-            mine = op == number
-            self._parts[event.ops[number]].append((rank[mine], step[mine], seconds[mine]))
 
     def tables(self) -> "Tables":
         """Everything heard."""

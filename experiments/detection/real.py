@@ -18,7 +18,7 @@ from experiments.detection.score import Marks, mark
 from experiments.detection.verdict import Case, Injected
 from paceline import recording, topics, wire
 from paceline.commands.slow_link import LinkError, SlowLink, namespace
-from paceline.events import Event, OpTimings, StepTimings
+from paceline.events import Event, StepTimings
 from paceline.topics import Topic
 from paceline.training.example_faults import LINK_COMMAND_VARIABLE
 
@@ -148,7 +148,7 @@ def _case(one: Run, messages: list[tuple[float, Topic, Event]]) -> Case:
     lasts: list[float] = []
     last = 0
     for _, _, event in messages:
-        if not isinstance(event, OpTimings | StepTimings):
+        if not isinstance(event, StepTimings):
             continue
         closed = closed_steps(event)
         mine = closed.rank == one.rank

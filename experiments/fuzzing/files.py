@@ -35,7 +35,7 @@ from .bus import recorded
 from .target import ROOT, Target
 
 _MOST_UNPACKED = 2**20
-_MESSAGES = (Message("paceline.op.v1", b"job", b"{}", 1), Message("paceline.host.v1", None, b"[1]", 2))
+_MESSAGES = (Message("paceline.job.v1", b"job", b"{}", 1), Message("paceline.host.v1", None, b"[1]", 2))
 
 
 def _read(suffix: str) -> Callable[[bytes], None]:

@@ -6,7 +6,8 @@ Rule of this file: messages as a broken or lossy producer sends them; nothing is
 import time
 
 from paceline import topics, wire
-from paceline.events import DeliveryAccount, HostSamples, OpTimings
+from paceline.columns import durations, offsets, whole
+from paceline.events import DeliveryAccount, HostSamples, Speakers, StepTimings
 from paceline.kafka.clients import producer
 from paceline.kafka.settings import BrokerSettings
 
@@ -19,7 +20,7 @@ def send(settings: BrokerSettings, sequence: int) -> None:
     """A collector and a sidecar that have shed messages speak, and skip two numbers."""
     client = producer(settings, "troubles")
     lossy = DeliveryAccount(sent=sequence, waiting=3, spooled=5, spooled_bytes=4096, outages=1, shed=_shed())
-    for topic, event in ((topics.HOST, _host(sequence, lossy)), (topics.OP_V1, _steps(sequence, lossy))):
+    for topic, event in ((topics.HOST, _host(sequence, lossy)), (topics.OP, _steps(sequence, lossy))):
         client.send(topic.name, key=NODE.encode(), value=wire.encode(event)).get(30)
     client.close()
 
@@ -30,12 +31,12 @@ def spoil(settings: BrokerSettings) -> None:
     client.send(topics.HOST.name, key=NODE.encode(), value=b"no message of ours").get(30)
     client.close()
     bomb = producer(settings, "bomb", compression_type="gzip", max_request_size=2**30)
-    bomb.send(topics.OP_V1.name, value=bytes(BOMB_BYTES)).get(60)
+    bomb.send(topics.OP.name, value=bytes(BOMB_BYTES)).get(60)
     bomb.close()
 
 
 def _shed() -> dict[str, int]:
-    return {topics.HOST.name: 7, topics.OP_V1.name: 9}
+    return {topics.HOST.name: 7, topics.OP.name: 9}
 
 
 def _host(sequence: int, account: DeliveryAccount) -> HostSamples:
@@ -50,9 +51,10 @@ def _host(sequence: int, account: DeliveryAccount) -> HostSamples:
     )  # fmt: skip
 
 
-def _steps(sequence: int, account: DeliveryAccount) -> OpTimings:
-    return OpTimings(
+def _steps(sequence: int, account: DeliveryAccount) -> StepTimings:
+    return StepTimings(
         cluster="default", producer="troubled-sidecar", sequence=sequence, account=account, job=JOB, attempt=0,
-        node=NODE, t0_s=time.time(), ranks=[0], world_sizes=[1], devices=["cpu"], ops=["forward"], rank=[0],
-        step=[sequence], op=[0], microbatch=[-1], start_s=[0.0], duration_s=[0.1], lost=1,
+        node=NODE, t0_s=time.time(), lost=1,
+        speakers=Speakers(ranks=whole([0]), world_sizes=whole([1]), devices=["cpu"]), rank=whole([0]),
+        step=whole([sequence]), start_s=offsets([0.0]), step_s=durations([0.1]), phases={"forward": durations([0.1])},
     )  # fmt: skip

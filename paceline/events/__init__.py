@@ -48,7 +48,7 @@ from paceline.events.base import (
     Word,
 )
 from paceline.events.captures import CAPTURE_NAME, CAPTURE_PIECE_BYTES, MOST_CAPTURE_PIECES, CapturePiece
-from paceline.events.collectives import CollectiveTimings, Doing, LinkSample, OpenCollective, PeerLink, RankLook
+from paceline.events.collectives import Doing, OpenCollective, RankLook
 from paceline.events.columns import (
     CollectiveCalls,
     CollectiveSums,
@@ -127,7 +127,6 @@ from paceline.events.training import (
     STEP,
     WARM_UP_STEPS,
     JobDescribed,
-    OpTimings,
     ProbeCost,
     RankBreakdown,
     RankCondition,
@@ -213,7 +212,6 @@ __all__ = [
     "CollectiveCalls",
     "CollectiveLine",
     "CollectiveSums",
-    "CollectiveTimings",
     "Column",
     "Command",
     "ConditionColumns",
@@ -252,16 +250,13 @@ __all__ = [
     "JobProfile",
     "JobWindow",
     "LinkColumns",
-    "LinkSample",
     "Measured",
     "Microbatches",
     "NetworkErrors",
     "NodeDescribed",
     "Number",
-    "OpTimings",
     "OpenCollective",
     "Outcome",
-    "PeerLink",
     "PlanMaker",
     "ProbeCost",
     "Produced",

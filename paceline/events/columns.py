@@ -45,8 +45,16 @@ class Microbatches(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConditionColumns(msgspec.Struct, frozen=True, kw_only=True):
-    """What the ranks' nodes and devices went through: a row a rank and look. ``values`` has the fields of
-    RankCondition by name, as far as any row measured them; ``time_s`` is an offset from the message's ``t0_s``."""
+    """What the ranks' processes, devices and nodes went through: a row a rank and look.
+
+    A row is of the ``span_s`` seconds before ``time_s``, an offset from the message's ``t0_s``. ``values`` has, as far
+    as any row measured them: ``throttle_reasons`` (NVML's bit mask, all that was seen in the span),
+    ``sm_clock_mhz``, ``sm_clock_max_mhz``, ``utilization_ratio``, ``temperature_celsius``, ``fb_used_bytes`` and
+    ``fb_total_bytes`` of the device; ``major_faults`` (pages read back from disk) of the process; ``swap_used_bytes``
+    and ``pressure_cpu_ratio``, ``pressure_memory_ratio``, ``pressure_io_ratio`` (PSI's ``some avg10``) of the node;
+    ``cpu_quota_count`` (how many processors the tightest control group around the process may use) and
+    ``cpu_throttled_ratio`` (in what share of its periods it was stopped for having used them up).
+    """
 
     rank: Column
     time_s: Column
@@ -89,10 +97,15 @@ class CollectiveSums(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class LinkColumns(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """LinkSamples of a node's ranks: a row a rank, and in ``of … peer_rtt_s`` a row a connection that carried data.
+    """TCP connections of a node's ranks to other ranks, as the kernel saw them (TCP_INFO): a row a rank, and in
+    ``of … peer_rtt_s`` a row a connection that carried data since the message before.
 
-    ``of`` is the row of the rank. ``local`` and ``remote`` stand for the connection's ends: the first 8 bytes of
-    BLAKE2b of ``ip:port``, as a number; equal ends show which two ranks a connection joins.
+    ``rtt_s`` is the smallest smoothed round trip over a rank's connections: a rank with a slow link is slow to
+    everybody, so its smallest is large, while its peers have other, fast connections. ``rated_bytes_per_s`` is what the
+    network interface of its busiest connection is rated at, one way. An idle connection keeps an old round trip, so
+    ``of … peer_rtt_s`` have those that were not idle, the busiest first, at most 64 a rank: ``of`` is the row of the
+    rank; ``local`` and ``remote`` stand for the connection's ends: the first 8 bytes of BLAKE2b of ``ip:port``, as a
+    number; equal ends show which two ranks a connection joins. Only the sender knows the round trip.
     """
 
     rank: Column
@@ -110,7 +123,8 @@ class StepTimings(Accounted, frozen=True, kw_only=True, omit_defaults=True):
     """A node's steps: phases, collectives and links of its ranks together. Key: job.
 
     ``rank``, ``step``, ``start_s``, ``step_s`` and every column of ``phases`` have a row a rank and step: when the step
-    began, its whole duration, and its seconds in each phase and overlay. A rank reports a step when it is over.
+    began, its whole duration, and its seconds in each phase and overlay: one in which no rank was is left out, and NaN
+    throughout says that nobody measures it. A rank reports a step when it is over.
     ``left_out``, where there is one, says how many steps right after it the rank leaves out on purpose: it keeps to its
     probe's budget, and reports every so many steps whole. No more than ``MOST_LEFT_OUT`` count.
     ``lost`` counts marks that were dropped on the node before this message. ``open`` lists the ranks that have stood in
@@ -150,9 +164,15 @@ class StepTimings(Accounted, frozen=True, kw_only=True, omit_defaults=True):
 class CollectiveCalls(Produced, frozen=True, kw_only=True, omit_defaults=True):
     """The collectives of a node's ranks one by one, a row a rank and collective. Key: job.
 
-    Sent where a job's steps have no phases, and on demand. The columns are those of CollectiveTimings. ``summed`` says
-    that the same producer sends the same collectives elsewhere, as sums in StepTimings mostly, and that carries the
-    verdict.
+    Sent where a job's steps have no phases, and on demand. ``operation`` indexes ``operations`` (``all_reduce``,
+    ``all_gather``, …); ``group`` indexes ``groups``, whose sizes are ``group_sizes``. ``seq`` counts the collectives of
+    a group, the same on every member. ``duration_s`` runs from issue to the result; ``wait_s`` is the part of it in
+    which the rank waited: all leave together, so the **shortest** wait is the late one. ``step`` is -1 where unknown.
+    ``bytes`` is what the rank puts in, or what it gets where it puts nothing in.
+
+    ``summed`` says that the same producer sends the same collectives elsewhere, as sums in StepTimings mostly, and that
+    carries the verdict. ``phases`` says that it sends the phases of the same steps, which carry the verdict, and no
+    sums: only links and traffic are judged by these.
 
     ``by_nccl``: the same collectives once more, as NCCL Inspector timed them on the ranks' devices, never to be counted
     beside the others. They start with their kernel, and all of a kernel's time is its wait: the shortest is the late
@@ -165,6 +185,7 @@ class CollectiveCalls(Produced, frozen=True, kw_only=True, omit_defaults=True):
     node: str
     t0_s: Time
     summed: bool = False
+    phases: bool = False
     by_nccl: bool = False
     speakers: Speakers
     groups: list[Word]

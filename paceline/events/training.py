@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from paceline.events.base import Accounted, CountOrNone, Index, Number, Produced, Rank, Seconds, Time, Whole, Word
+from paceline.events.base import Number, Produced, Rank, Seconds, Time, Whole, Word
 from paceline.phases import PHASES
 
 #: Time inside phases: Python's collector running, the thread runnable but without a processor, and the device
@@ -12,7 +12,7 @@ from paceline.phases import PHASES
 OVERLAYS = ("gc", "cpu_wait", "host_bound")
 #: The row that closes a step: its start and whole duration.
 STEP = "step"
-#: Every word that ``OpTimings.ops`` may hold, and its place here, for tables with a row an op.
+#: Every word for a part of a step, and its place here, for tables with a row an op.
 OPS = (*PHASES, *OVERLAYS, STEP)
 OP_INDEX = {name: index for index, name in enumerate(OPS)}
 #: The first steps of an attempt allocate, compile and connect; they say nothing of what follows.
@@ -20,7 +20,8 @@ WARM_UP_STEPS = 5
 
 
 class RankCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rank's process, device and node went through in the ``span_s`` seconds before ``time_s``.
+    """What a rank's process, device and node went through in the ``span_s`` seconds before ``time_s``: a row of
+    ConditionColumns.
 
     ``throttle_reasons`` is NVML's bit mask, all that was seen in the span; ``major_faults`` are pages read back from
     disk; ``pressure_*`` are PSI's ``some avg10`` as ratios. ``cpu_quota_count`` is how many processors the tightest
@@ -45,37 +46,6 @@ class RankCondition(msgspec.Struct, frozen=True, kw_only=True):
     pressure_io_ratio: Number | None = None
     cpu_quota_count: Number | None = None
     cpu_throttled_ratio: Number | None = None
-
-
-class OpTimings(Accounted, frozen=True, kw_only=True):
-    """Phases and ops of the ranks of one node. Key: job.
-
-    ``ranks`` / ``world_sizes`` / ``devices`` say, one entry a rank, for whom this batch speaks and what each believes;
-    the columns ``rank … duration_s`` hold one entry a row. ``op`` indexes ``ops``. ``microbatch`` is -1 for none.
-    ``lost`` counts what was measured and dropped on the node before this message. ``dp`` / ``tp`` / ``pp`` are the
-    ranks' places in the data, tensor and pipeline dimensions, one entry a rank, -1 where unknown; empty where no rank
-    has one. ``conditions`` is what the ranks' own node and device went through since the batch before.
-    """
-
-    job: str
-    attempt: Whole
-    node: str
-    t0_s: Time
-    ranks: list[Rank]
-    world_sizes: list[Whole]
-    devices: list[str]
-    ops: list[str]
-    rank: list[Rank]
-    step: list[CountOrNone]
-    op: list[Index]
-    microbatch: list[CountOrNone]
-    start_s: list[Seconds]
-    duration_s: list[Seconds]
-    lost: Whole = 0
-    dp: list[CountOrNone] = []
-    tp: list[CountOrNone] = []
-    pp: list[CountOrNone] = []
-    conditions: list[RankCondition] = []
 
 
 class RankPlace(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from paceline.accused_units import NODE
-from paceline.events import RANK_LIMIT, CollectiveCalls, CollectiveTimings, Finding, StepTimings
+from paceline.events import RANK_LIMIT, CollectiveCalls, Finding, StepTimings
 
-from ..collective_batch import CollectiveBatch, CollectiveMessage, collective_batch, reached_in
+from ..collective_batch import CollectiveBatch, CollectiveMessage, called_in, collective_batch, reached_in
 from ..coverage import CoverageTracker
 from ..episodes.crowd import Crowds
 from ..episodes.finding import JobKey, Said, finding
@@ -81,36 +81,50 @@ class Collectives:
         if isinstance(message, CollectiveCalls) and message.by_nccl:
             self.traffic.update_by_nccl(collective_batch([message], self.coverage))
             return []
-        findings = []
-        if not isinstance(message, CollectiveCalls):
-            if message.open and (waiting := self.gather.drain()):
-                findings += self._advance(waiting)  # who has come how far is in there
-            # Ranks that have left came to no collective: a job that is stopped does not go on.
-            left = isinstance(message, StepTimings) and message.ended
-            looks = message.looks if isinstance(message, StepTimings) else []
-            # Without a time a message does not say who waits; of those with rows it shows that they have gone on.
-            if isinstance(message, StepTimings) and message.collectives and self.hang.keeps_ranks():
-                # Else a rank that has gone on, and is looked at no longer, would be missing until its peers speak.
-                self.hang.reach_each(reached_in(message.collectives, self.coverage))
-            spoken = who.ranks if left or message.now_s is not None else self._gone_on(message)
-            self.hang.look(spoken, looks, standing=message.now_s is not None and not left)
-            expected = self.coverage.expected
-            stopped = None if left else self.hang.update(spoken, message.open, message.now_s, expected)
-            if stopped is not None:
-                findings.append(self._finding(stopped, hang.said(stopped, self.nodes), message))
-        if isinstance(message, StepTimings):
-            findings += self._ends(message, who.ranks if fresh else ())
+        if isinstance(message, CollectiveCalls):
+            findings = self._go_on(message)
+        else:
+            findings = self._look(message, who.ranks) + self._ends(message, who.ranks if fresh else ())
         if not _tells(message):
             return findings
         ready = self.gather.push(message, enough(self.coverage.producers, backlog=self.rows.at_once > 0))
         return self._advance(ready) + findings if ready else findings
 
-    def _gone_on(self, message: CollectiveTimings | StepTimings) -> Sequence[int]:
+    def _look(self, message: StepTimings, ranks: Sequence[int]) -> list[Finding]:
+        """Who of ``ranks`` waits, where they are, and what follows from that."""
+        findings = []
+        if message.open and (waiting := self.gather.drain()):
+            findings += self._advance(waiting)  # who has come how far is in there
+        # Ranks that have left came to no collective: a job that is stopped does not go on.
+        left = message.ended
+        # Without a time a message does not say who waits; of those with rows it shows that they have gone on.
+        if message.collectives and self.hang.keeps_ranks():
+            # Else a rank that has gone on, and is looked at no longer, would be missing until its peers speak.
+            self.hang.reach_each(reached_in(message.collectives, self.coverage))
+        spoken = ranks if left or message.now_s is not None else self._gone_on(message)
+        self.hang.look(spoken, message.looks, standing=message.now_s is not None and not left)
+        expected = self.coverage.expected
+        stopped = None if left else self.hang.update(spoken, message.open, message.now_s, expected)
+        if stopped is not None:
+            findings.append(self._finding(stopped, hang.said(stopped, self.nodes), message))
+        return findings
+
+    def _go_on(self, message: CollectiveCalls) -> list[Finding]:
+        """What follows from collectives that have ended, of a job that has no rows else to show that it goes on."""
+        if message.summed or not self.hang.keeps_ranks():
+            return []
+        reached = list(called_in(message, self.coverage))
+        self.hang.reach_each(reached)
+        # They may be collectives of before, in a message that was sent later.
+        spoken = self.hang.through(rank for rank, *_ in reached)
+        self.hang.look(spoken, (), standing=False)
+        stopped = self.hang.update(spoken, (), None, self.coverage.expected)
+        return [] if stopped is None else [self._finding(stopped, hang.said(stopped, self.nodes), message)]
+
+    def _gone_on(self, message: StepTimings) -> Sequence[int]:
         """The ranks that ``message`` has rows of, where anything is kept of ranks that stand."""
         if not self.hang.keeps_ranks():
             return ()
-        if isinstance(message, CollectiveTimings):
-            return list(dict.fromkeys(message.rank))
         summed = message.collectives
         columns = [summed.reached_rank, summed.span_rank] if summed is not None else []
         return list(dict.fromkeys(whole([message.rank, *columns]).tolist()))
@@ -272,7 +286,7 @@ def _tells(message: CollectiveMessage) -> bool:
     """Whether ``message`` has anything to judge: not that which its node has summed as well."""
     if isinstance(message, CollectiveCalls):
         return not message.summed
-    return isinstance(message, CollectiveTimings) or message.collectives is not None or message.links is not None
+    return message.collectives is not None or message.links is not None
 
 
 def _groups(batch: CollectiveBatch) -> Iterator[tuple[str, int, ArrivalRows]]:

@@ -190,6 +190,15 @@ class Hang:
         for rank, group, seq in reached:
             self.waits.reach(rank, group, seq)
 
+    def through(self, ranks: Iterable[int]) -> list[int]:
+        """Those of ``ranks`` that wait, and have been through all that they wait in."""
+        waits, reached = self.waits.waits, self.waits.reached
+        return [
+            rank
+            for rank in dict.fromkeys(ranks)
+            if rank in waits and all(reached.get(group, {}).get(rank, -1) >= seq for group, seq in waits[rank])
+        ]
+
     def look(self, ranks: Sequence[int], looks: Sequence[RankLook], *, standing: bool) -> None:
         """Where ranks of a node are; what was seen of ``ranks`` before goes once it is not said who is ``standing``."""
         if not standing:

@@ -9,10 +9,8 @@ from dataclasses import replace
 
 from paceline.events import (
     CollectiveCalls,
-    CollectiveTimings,
     Finding,
     JobDescribed,
-    OpTimings,
     StepTimings,
     Thresholds,
 )
@@ -28,7 +26,7 @@ from .phase_verdicts import Phases
 from .short_run import ShortRun
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 16
+_LAYOUT = 17
 
 
 class JobDiagnosis:
@@ -51,9 +49,7 @@ class JobDiagnosis:
         #: Of a job of a few nodes, and from a backlog: the messages that are taken in together.
         self.held: Gather[StepTimings] = Gather()
 
-    def update(
-        self, event: StepTimings | CollectiveCalls | OpTimings | CollectiveTimings | Thresholds
-    ) -> list[Finding]:
+    def update(self, event: StepTimings | CollectiveCalls | Thresholds) -> list[Finding]:
         """Take in one event; the findings that it brings to light or changes."""
         if isinstance(event, StepTimings) and self._may_wait(event):
             ready = self.held.push(event, self.phases.rows.at_once)
@@ -85,12 +81,10 @@ class JobDiagnosis:
         found = self.phases.take_in(known, self._update)
         return found + [one for event in waited[len(known) :] for one in self._update(event)]
 
-    def _update(self, event: StepTimings | CollectiveCalls | OpTimings | CollectiveTimings) -> list[Finding]:
+    def _update(self, event: StepTimings | CollectiveCalls) -> list[Finding]:
         self.job = JobKey(event.cluster, event.job, event.attempt)
-        if isinstance(event, StepTimings):
-            found = self.phases.update(event) + self.collectives.update(event)
-        else:
-            found = self.phases.update(event) if isinstance(event, OpTimings) else self.collectives.update(event)
+        found = self.phases.update(event) if isinstance(event, StepTimings) else []
+        found += self.collectives.update(event)
         if not self.short.enough and self._looks() >= self.config.straggler.confirm_ticks:
             self.short.forget()
         return found

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from paceline.events import OpTimings
+from paceline.events import StepTimings
 from paceline.ranges import ranges
 
 from ..episodes.finding import Said, Subject, number
@@ -28,7 +28,6 @@ from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
 from ..raw_columns import Ints, array
 from ..robust import Array
-from ..step_rows import PhaseTimings
 
 #: By how much one message moves its node on, at most.
 MOST_PUSH_S = 10.0
@@ -87,7 +86,7 @@ class NodeSilence:
         self.since = 0
         self.tracker = Tracker(NodeSilenceEpisode, Policy(growth_at=frozenset()))
 
-    def update(self, message: PhaseTimings, ranks: Sequence[int], most_nodes: int) -> list[NodeSilenceEpisode]:
+    def update(self, message: StepTimings, ranks: Sequence[int], most_nodes: int) -> list[NodeSilenceEpisode]:
         """Take in a message that speaks for ``ranks``; the episodes that have something new to tell.
 
         Args:
@@ -107,7 +106,7 @@ class NodeSilence:
         time_s = _event_time_s(message)
         self._move(node, time_s)
         self.step[node] = max(int(self.step[node]), _last_step(message))
-        self.living[node] = not (_says_goodbye(message) or time_s <= self.ended_s[node])
+        self.living[node] = not (message.ended or time_s <= self.ended_s[node])
         told = [self._revise(message.node, "calm")] if self.tracker.get(message.node) is not None else []
         self.heard_s[node] = self.job_s
         self.since += 1
@@ -264,21 +263,13 @@ def said(episode: NodeSilenceEpisode) -> Said:
     return Said(subject, evidence, summary, over=over, severity=None if trains_on else "critical")
 
 
-def _says_goodbye(message: PhaseTimings) -> bool:
-    return not isinstance(message, OpTimings) and message.ended
-
-
-def _event_time_s(message: PhaseTimings) -> float:
+def _event_time_s(message: StepTimings) -> float:
     """The latest time that ``message`` tells of, on its node's clock."""
-    if isinstance(message, OpTimings):
-        return message.t0_s + max(message.start_s, default=0.0)
     starts = array(message.start_s)
     last_s = message.t0_s + (float(np.fmax.reduce(starts)) if starts.size else 0.0)
     return max(last_s if np.isfinite(last_s) else message.t0_s, message.now_s or 0.0)
 
 
-def _last_step(message: PhaseTimings) -> int:
-    if isinstance(message, OpTimings):
-        return max(message.step, default=-1)
+def _last_step(message: StepTimings) -> int:
     steps = array(message.step)
     return min(int(steps.max()), 2**53) if steps.size else -1

@@ -9,17 +9,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from paceline.accused_units import NODE
-from paceline.events import RANK_LIMIT, Finding, JobDescribed, OpTimings, StepTimings
+from paceline.events import RANK_LIMIT, Finding, JobDescribed, StepTimings
 
 from ..coverage import CoverageTracker
 from ..episodes.crowd import Crowds
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
 from ..gather import Gather, enough
+from ..raw_columns import array
 from ..shared_rows import SharedRows
 from ..speakers import RankSpeakers, SpeakersHeard
-from ..step_rows import PhaseTimings, step_rows
+from ..step_rows import step_rows
 from . import (
     apart,
     configuration,
@@ -56,7 +59,7 @@ Ahead = tuple[Step, StepSums | None, Tick | None]
 class _Foreseen(NamedTuple):
     """A message to be taken in next: how many steps it ends, and what is odd about its rows."""
 
-    message: PhaseTimings
+    message: StepTimings
     steps: int
     odd: dict[str, int]
 
@@ -69,7 +72,7 @@ class Phases:
         self.short = short
         self.coverage = CoverageTracker()
         self.speakers = SpeakersHeard()
-        self.gather: Gather[PhaseTimings] = Gather()
+        self.gather: Gather[StepTimings] = Gather()
         self.rows = SharedRows()
         self.steps = Steps(config.steps, self.coverage)
         #: The messages that are taken in next, and the steps that they end.
@@ -91,7 +94,7 @@ class Phases:
         #: Many ranks, units or nodes with the same trouble.
         self.crowds = Crowds()
 
-    def update(self, message: PhaseTimings) -> list[Finding]:
+    def update(self, message: StepTimings) -> list[Finding]:
         """Take in one message."""
         if not self.coverage.admit(message.producer, message.sequence):
             return []
@@ -102,12 +105,10 @@ class Phases:
             self.cohorts.place(who.ranks, who.pp, _pipelines(who))
             self.places |= {rank: (message.node, device) for rank, device in zip(who.ranks, who.devices, strict=True)}
             self.stragglers.place(who.ranks, message.node, who.switch, who.tensor_groups())
-        if isinstance(message, StepTimings):
-            self.short.update_breakdowns(message.breakdowns)
-            self.ticks.waits_measured = True
-        words = message.ops if isinstance(message, OpTimings) else message.phases
-        self.has_loader = self.has_loader or "data" in words
-        told = self._facts(message) if isinstance(message, StepTimings) else []
+        self.short.update_breakdowns(message.breakdowns)
+        self.ticks.waits_measured = self.ticks.waits_measured or _measures_waits(message)
+        self.has_loader = self.has_loader or "data" in message.phases
+        told = self._facts(message)
         job = JobKey(message.cluster, message.job, message.attempt)
         told += self._nodes(self.nodes.update(message, who.ranks if fresh else (), self.config.most_ranks), job)
         ready = self.gather.push(message, enough(self.coverage.producers, backlog=self.rows.at_once > 0))
@@ -119,6 +120,7 @@ class Phases:
         return (
             self.coverage.last.get(message.producer) == message.sequence - before - 1
             and not message.ended
+            and (self.ticks.waits_measured or not _measures_waits(message))
             and self.speakers.knows(message, self.config.most_ranks)
         )
 
@@ -163,7 +165,7 @@ class Phases:
         """What the messages that still wait bring to light."""
         return self._advance(ready) if (ready := self.gather.drain()) else []
 
-    def _advance(self, messages: list[PhaseTimings]) -> list[Finding]:
+    def _advance(self, messages: list[StepTimings]) -> list[Finding]:
         job = JobKey(messages[-1].cluster, messages[-1].job, messages[-1].attempt)
         findings = []
         self.conditions.update(condition_rows(messages), self.coverage.plausible_ranks)
@@ -182,7 +184,7 @@ class Phases:
                 findings += self.crowds.gather(with_sorts(found))
         return findings
 
-    def _ended(self, messages: list[PhaseTimings]) -> Iterator[Ahead]:
+    def _ended(self, messages: list[StepTimings]) -> Iterator[Ahead]:
         """The steps that ``messages`` end."""
         if self._foreseen and self._foreseen[0].message is messages[0]:
             ended = 0
@@ -304,6 +306,13 @@ def _runs(steps: Iterable[Step]) -> Iterator[list[Step]]:
     for ranks, alike in groupby(steps, lambda step: step.seconds.shape[1]):
         while run := list(islice(alike, max(1, _MOST_CELLS // ranks))):
             yield run
+
+
+def _measures_waits(message: StepTimings) -> bool:
+    """Whether it is measured how long ranks wait for others: who waits for none has no such phase, and NaN is not
+    measured."""
+    waits = message.phases.get("communication")
+    return bool(message.rank.data) and (waits is None or not np.isnan(array(waits)).all())
 
 
 def _pipelines(who: RankSpeakers) -> list[int]:

@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paceline.columns import rows
-from paceline.events import Cause, ConditionColumns, OpTimings, RankCondition, StepTimings
+from paceline.events import Cause, StepTimings
 from paceline.gpu import throttle
 
 from ..episodes.causes import COMPUTING, Verdict
 from ..raw_columns import Floats, Ints, floats, unknown, whole
 from ..robust import Array, known_or_zero
 from ..runs import lengths, places, starts
-from ..step_rows import PhaseTimings
 
 #: Conditions kept of each rank, and how far back a look goes, at most and at least.
 _KEPT = 32
@@ -77,26 +76,11 @@ class ConditionRows(NamedTuple):
     held_back: Floats
 
 
-def condition_rows(messages: Sequence[PhaseTimings]) -> ConditionRows:
-    """What ``messages`` tell of conditions: those of each version in their order."""
-    told = [one for message in messages if isinstance(message, OpTimings) for one in message.conditions]
-    columns = [(one.t0_s, one.conditions) for one in messages if isinstance(one, StepTimings) and one.conditions]
-    if not columns:
-        return _of_structs(told)
-    wide = _of_columns(columns)
+def condition_rows(messages: Sequence[StepTimings]) -> ConditionRows:
+    """What ``messages`` tell of conditions, in their order."""
+    told = [(one.t0_s, one.conditions) for one in messages if one.conditions]
     if not told:
-        return wide
-    pairs = zip(_of_structs(told), wide, strict=True)
-    return ConditionRows(*(np.concatenate(pair) for pair in pairs))
-
-
-def _of_structs(told: Sequence[RankCondition]) -> ConditionRows:
-    values = (np.array([_number(getattr(one, name)) for one in told], dtype=np.float64) for name in _FIELDS)
-    times = (np.array([getattr(one, name) for one in told], dtype=np.float64) for name in ("time_s", "span_s"))
-    return ConditionRows(np.array([one.rank for one in told], dtype=np.int64), *times, *values)
-
-
-def _of_columns(told: Sequence[tuple[float, ConditionColumns]]) -> ConditionRows:
+        return _NO_CONDITIONS
     parts = [part for _, part in told]
     sizes = [rows(part.rank) for part in parts]
     began_s = np.repeat([t0_s for t0_s, _ in told], sizes)
@@ -110,6 +94,9 @@ def _of_columns(told: Sequence[tuple[float, ConditionColumns]]) -> ConditionRows
         floats([part.span_s for part in parts]),
         *values,
     )
+
+
+_NO_CONDITIONS = ConditionRows(np.empty(0, dtype=np.int64), *(np.empty(0) for _ in range(len(_FIELDS) + 2)))
 
 
 class RankConditions:

@@ -27,6 +27,8 @@ _EXACT = 32
 _STILL = 0.5
 #: Weight of the newest batch in what waiting is usual.
 _NEWEST = 0.2
+#: A link that is sampled again after longer than this, in seconds, costs no more than so much.
+_MOST_SPANNED_S = 60.0
 _MILLI = 1e3
 #: Growth is told from the first samples on, and a change of state does not put it off: what a link costs is seen in the
 #: waiting of the whole job, which goes up and down.
@@ -63,17 +65,15 @@ LinkEpisode = Episode[int, LinkEvidence]
 class SlowLinks:
     """Round trips and waiting of the ranks of one job.
 
-    >>> from paceline.events import CollectiveTimings, LinkSample
-    >>> from streams.coverage import CoverageTracker
+    >>> import numpy as np
     >>> from streams.collective_batch import collective_batch
-    >>> rtts_s = enumerate([0.0002, 0.0002, 0.0200])
-    >>> links = [LinkSample(rank=rank, connections=2, rtt_s=rtt_s, retransmits=0) for rank, rtt_s in rtts_s]
-    >>> one = dict(rank=[0], step=[1], seq=[1], group=[0], operation=[0], bytes=[8])
-    >>> times = dict(start_s=[0.0], duration_s=[1.0], wait_s=[0.5])
-    >>> words = dict(groups=["default"], group_sizes=[3], operations=["all_reduce"], ranks=[0], world_sizes=[3])
-    >>> who = dict(cluster="c", producer="p", sequence=0, job="j", attempt=0, node="n", backend="gloo", t0_s=0.0)
-    >>> told = CollectiveTimings(**who, **words, **one, **times, phases=True, links=links)
-    >>> batch = collective_batch([told], CoverageTracker())
+    >>> from streams.collective_rows import Spans
+    >>> from streams.coverage import CoverageTracker
+    >>> from streams.link_rows import LinkRows
+    >>> rank, none, times = np.arange(3), np.empty(0, dtype=int), np.ones(3)
+    >>> links = LinkRows(rank, rank + 2, np.array([0.0002, 0.0002, 0.0200]), 0 * rank, times, *[none] * 3, np.empty(0))
+    >>> spans = Spans(rank, 0 * times, times, 0.5 * times)
+    >>> batch = collective_batch([], CoverageTracker())._replace(links=links, spans=spans)
     >>> slow_links = SlowLinks(LinksConfig())
     >>> [[(link.subject, link.state) for link in slow_links.update(batch)] for _ in range(8)][3::4]
     [[(2, 'suspected')], [(2, 'confirmed')]]
@@ -85,8 +85,9 @@ class SlowLinks:
         #: By rank, NaN where nothing is known: its round trip, and its share of time spent waiting.
         self.rtt_s: Array = np.empty(0)
         self.waits: Array = np.empty(0)
-        #: When its last collective ended, by its own clock.
+        #: When its last collective ended, by its own clock; and how long they lasted since its link was judged.
         self.ended_s: Array = np.empty(0)
+        self.spanned_s: Array = np.empty(0)
         self.retransmits = np.empty(0, dtype=np.int64)
         self.usual_wait = 0.0
         #: Of many ranks: their median round trip, and samples since it was worked out.
@@ -96,10 +97,11 @@ class SlowLinks:
 
     def update(self, batch: CollectiveBatch) -> list[LinkEpisode]:
         """Take in what the ranks sampled; the episodes that have something new to tell."""
-        if not batch.links.rank.size:
+        self._widen(max(int(batch.links.rank.max(initial=-1)), int(batch.spans.ranks.max(initial=-1))) + 1)
+        self._weigh(batch.spans, batch.each_of(batch.spans.ranks))
+        if not batch.links.rank.size:  # Those of a job without phases come in messages of their own.
             return []
-        self._widen(max(int(batch.links.rank.max()), int(batch.spans.ranks.max(initial=-1))) + 1)
-        span_s = self._weigh(batch.spans, batch.each_of(batch.spans.ranks))
+        span_s = self._spanned(batch.links.rank, batch)
         fresh = self._round_trips(batch.links)
         if int((~np.isnan(self.rtt_s)).sum()) < 3:  # of two ranks both ends of the one link look alike
             return []
@@ -189,15 +191,24 @@ class SlowLinks:
         heard = self.waits[~np.isnan(self.waits)]
         return float(np.median(heard)) if heard.size else 0.0
 
-    def _weigh(self, spans: Spans, each: Ints) -> float:
-        """Update each rank's share of waiting, of which it tells one step in ``each``; the seconds this batch spans."""
+    def _weigh(self, spans: Spans, each: Ints) -> None:
+        """Update each rank's share of waiting, of which it tells one step in ``each``."""
+        if not spans.ranks.size:
+            return
         lasted = spans.last_s - spans.first_s
         sampled = each > 1  # what lies between two steps that were told belongs to it
         lasted[sampled] = np.fmax(lasted, spans.last_s - self.ended_s[spans.ranks])[sampled]
         self.ended_s[spans.ranks] = spans.last_s
         some = lasted > 0
         self.waits[spans.ranks[some]] = np.minimum((spans.waited_s * each)[some] / lasted[some], 1.0)
-        return float(np.median(lasted) if sampled.any() else lasted.max(initial=0.0))
+        spanned_s = self.spanned_s[spans.ranks[some]] + lasted[some]
+        self.spanned_s[spans.ranks[some]] = np.minimum(spanned_s, _MOST_SPANNED_S)
+
+    def _spanned(self, ranks: Ints, batch: CollectiveBatch) -> float:
+        """How long the collectives of ``ranks`` lasted since their links were judged."""
+        lasted = self.spanned_s[ranks]
+        self.spanned_s[ranks] = 0.0
+        return float(np.median(lasted) if (batch.each_of(ranks) > 1).any() else lasted.max(initial=0.0))
 
     def _widen(self, ranks: int) -> None:
         more = ranks - self.rtt_s.size
@@ -205,6 +216,7 @@ class SlowLinks:
             self.rtt_s = np.pad(self.rtt_s, (0, more), constant_values=np.nan)
             self.waits = np.pad(self.waits, (0, more), constant_values=np.nan)
             self.ended_s = np.pad(self.ended_s, (0, more), constant_values=np.nan)
+            self.spanned_s = np.pad(self.spanned_s, (0, more))
             self.retransmits = np.pad(self.retransmits, (0, more))
 
     def snapshot(self) -> dict[str, Any]:
@@ -214,6 +226,7 @@ class SlowLinks:
             "retransmits": self.retransmits,
             "waits": self.waits,
             "ended_s": self.ended_s,
+            "spanned_s": self.spanned_s,
             "usual_wait": self.usual_wait,
             "usual": self.usual,
             "since": self.since,
@@ -225,7 +238,7 @@ class SlowLinks:
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self.rtt_s, self.retransmits, self.waits = data["rtt_s"], data["retransmits"], data["waits"]
-        self.ended_s = data["ended_s"]
+        self.ended_s, self.spanned_s = data["ended_s"], data["spanned_s"]
         self.usual_wait, self.usual, self.since = data["usual_wait"], data["usual"], data["since"]
         self.streaks.load(data["streaks"])
         self.tracker.load(data["tracker"])

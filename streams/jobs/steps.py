@@ -90,7 +90,6 @@ class Steps:
     def update(self, rows: StepRows) -> list[Step]:
         """Take in the rows of a few messages; hand on the steps that they completed, in order."""
         self._note("rows of an unknown op", rows.unknown)
-        self._note(_IMPOSSIBLE, rows.impossible)
         rank, step, start, seconds, left = rows.rank, rows.step, rows.start_s, rows.seconds, rows.left_out
         sound, seconds = self._sound(rank, step, seconds)
         if np.count_nonzero(sound) < sound.size:

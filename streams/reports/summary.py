@@ -11,11 +11,9 @@ import numpy as np
 from paceline.events import (
     WARM_UP_STEPS,
     CollectiveCalls,
-    CollectiveTimings,
     Event,
     Finding,
     JobDescribed,
-    OpTimings,
     ProbeCost,
     StepTimings,
 )
@@ -27,7 +25,7 @@ from ..coverage import CoverageTracker, sampled
 from ..raw_columns import Floats, Ints
 from ..robust import known_or_zero
 from ..speakers import SpeakersHeard
-from ..step_rows import PhaseTimings, step_rows
+from ..step_rows import step_rows
 from ..windows.open_steps import COLUMNS
 
 MOST_JOBS = 1000
@@ -35,7 +33,7 @@ MOST_JOBS = 1000
 _BIN = np.log(1.01)
 _BINS = 3000
 _STEP = len(COLUMNS)
-_COUNTED = (StepTimings, CollectiveCalls, OpTimings, CollectiveTimings, JobDescribed, Finding)
+_COUNTED = (StepTimings, CollectiveCalls, JobDescribed, Finding)
 _EVERY = MOST_RANKS.default
 
 #: Runs of one name that overlap for less may be one after the other, by clocks that differ.
@@ -114,14 +112,13 @@ class JobSummary:
         shorter_s = min(last - first for first, last in (self.told_s, other.told_s))
         return both_s >= max(_LEAST_BOTH_S, shorter_s / 2)
 
-    def add_timings(self, message: PhaseTimings | CollectiveMessage) -> None:
+    def add_timings(self, message: CollectiveMessage) -> None:
         """Count one message of phases, of collectives or of both in."""
-        if isinstance(message, StepTimings | OpTimings):
+        if isinstance(message, StepTimings):
             self.add_steps(message)
-        if isinstance(message, StepTimings | CollectiveTimings | CollectiveCalls):
-            self.add_collectives(message)
+        self.add_collectives(message)
 
-    def add_steps(self, message: PhaseTimings) -> None:
+    def add_steps(self, message: StepTimings) -> None:
         """Count one message of phases in."""
         if not self.coverage.admit(message.producer, message.sequence):
             return

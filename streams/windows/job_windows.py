@@ -20,7 +20,6 @@ from ..gather import Gather, enough
 from ..shared_rows import SharedRows
 from ..snapshots import described, pack, unpack
 from ..speakers import SpeakersHeard
-from ..step_rows import PhaseTimings
 from .aggregate import Part, merge, part, windows
 from .collective_tables import CollectiveTables
 from .open_steps import OpenSteps
@@ -35,7 +34,7 @@ class JobWindows:
     def __init__(self) -> None:
         self.coverage = CoverageTracker()
         self.speakers = SpeakersHeard()
-        self.gather: Gather[PhaseTimings] = Gather()
+        self.gather: Gather[StepTimings] = Gather()
         self.open = OpenSteps()
         self.collectives = CollectiveTables()
         self.rows = SharedRows()
@@ -48,7 +47,7 @@ class JobWindows:
         self.reporting: set[str] = set()
         self.owner: tuple[str, str, int] = ("", "", 0)
 
-    def update(self, event: PhaseTimings) -> list[RankWindow | JobWindow]:
+    def update(self, event: StepTimings) -> list[RankWindow | JobWindow]:
         """Take in one batch; the windows that it completes."""
         if not self.coverage.admit(event.producer, event.sequence):
             return []
@@ -98,7 +97,7 @@ class JobWindows:
         """The windows that are open when the job is forgotten, idle for long: more steps would be of later ones."""
         return self._close_all()
 
-    def _advance(self, batches: list[PhaseTimings]) -> list[RankWindow | JobWindow]:
+    def _advance(self, batches: list[StepTimings]) -> list[RankWindow | JobWindow]:
         self.open.update(self.rows.of(batches))
         self.collectives.update(self.rows.sums_of([one for one in batches if isinstance(one, StepTimings)]))
         out: list[RankWindow | JobWindow] = []

@@ -97,7 +97,7 @@ def test_history_report_and_panel_count_the_same_steps(store: Store, ask: Ask):
     windows = []
     for event in training(seconds=5)[:-2]:
         summary.update(event)
-        windows += [answer for _, answer in processor.update(topics.OP_V1, event)]
+        windows += [answer for _, answer in processor.update(topics.OP, event)]
     windows = [one for one in [*windows, *(answer for _, answer in processor.finish())] if isinstance(one, JobWindow)]
     for window in windows:
         if window.length_s == level.length_s:

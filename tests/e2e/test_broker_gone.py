@@ -113,7 +113,7 @@ def recording(path: Path) -> Path:
     """A quarter of an hour, a message a tenth of a second."""
     writer = Writer(str(path))
     for number in range(9_000):
-        writer.write("paceline.op.v1", "job", 100 * number, b'{"job": "job"}')
+        writer.write("paceline.op.v2", "job", 100 * number, b'{"job": "job"}')
     writer.close()
     return path
 
@@ -136,7 +136,7 @@ def test_publishers_give_up_and_followers_wait(doomed, commands, until, tmp_path
         commands("simulate", "--steps", "9999", "--brokers", where, brokers=where),
         commands("replay", str(recording(tmp_path / "long.jsonl")), brokers=where),
     ]
-    until(lambda: {topics.OP.name, topics.OP_V1.name} <= recorded_topics(made))
+    until(lambda: {topics.OP.name, topics.OP.name} <= recorded_topics(made))
     kill()
     until(lambda: all(command.process.poll() is not None for command in publishers))
     for command in publishers:

@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from experiments.detection import __main__ as benchmark
@@ -14,9 +13,10 @@ from experiments.detection.phases import Phases
 from experiments.detection.score import mark, summary
 from experiments.detection.verdict import Accusation, Case, Injected
 from paceline.columns import durations, offsets, whole
-from paceline.events import OpTimings, Speakers, StepTimings
+from paceline.events import StepTimings
 from simulator.fault import Fault
 from simulator.spec import Spec
+from tests.timings import speakers
 
 FAULT = Injected("gc", 0.3, frozenset([2]), 50, 99, 1000.0, "straggler", "garbage_collection")
 
@@ -70,48 +70,29 @@ def test_nothing_measured_is_none():
     assert found["recall"] is found["precision"] is found["false_per_healthy_hour"] is None
 
 
-def test_phases_are_read_from_either_version_of_the_topic():
-    """The same steps, told a row an op or a wide row a step, give other tools' rules the same tables."""
+def test_phases_are_read_as_tables_of_steps_and_ranks():
+    """What a rank does not tell of a step that it closed took no time."""
     about = {"cluster": "c", "producer": "p", "sequence": 0, "job": "j", "attempt": 0, "node": "n", "t0_s": 100.0}
-    old, new = Phases(), Phases()
-    rank, step = [0, 1, 0, 1], [0, 0, 1, 1]
-    began, lasted = [0.0, 0.0, 2.0, 2.0], [2.0, 1.5, 2.0, 1.0]
-    forward, saved = [1.0, 0.5, 0.75, 1.0], [0.5, None, None, None]
-    rows = [
-        (who, which, op, start, seconds)
-        for at, (who, which) in enumerate(zip(rank, step, strict=True))
-        for op, start, seconds in [(0, 0.0, forward[at]), (1, 0.0, saved[at]), (2, began[at], lasted[at])]
-        if seconds is not None
-    ]
-    names = ("rank", "step", "op", "start_s", "duration_s")
-    old.update(
-        OpTimings(
-            **about,
-            ranks=[0, 1],
-            world_sizes=[2, 2],
-            devices=["", ""],
-            ops=["forward", "checkpoint", "step"],
-            microbatch=[-1] * len(rows),
-            **{name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)},
-        )
-    )
-    new.update(
+    phases = Phases()
+    phases.update(
         StepTimings(
             **about,
-            speakers=Speakers(ranks=whole([0, 1]), world_sizes=whole([2, 2]), devices=["", ""]),
-            rank=whole(rank),
-            step=whole(step),
-            start_s=offsets(began),
-            step_s=durations(lasted),
+            speakers=speakers([0, 1]),
+            rank=whole([0, 1, 0, 1]),
+            step=whole([0, 0, 1, 1]),
+            start_s=offsets([0.0, 0.0, 2.0, 2.0]),
+            step_s=durations([2.0, 1.5, 2.0, 1.0]),
             phases={
-                "forward": durations(forward),
-                "checkpoint": durations([math.nan if seconds is None else seconds for seconds in saved]),
+                "forward": durations([1.0, 0.5, 0.75, 1.0]),
+                "checkpoint": durations([0.5, math.nan, math.nan, math.nan]),
             },
         )
     )
-    for ops in (("step",), ("forward",), ("checkpoint",), ("forward", "checkpoint")):
-        assert np.array_equal(old.tables().of(*ops), new.tables().of(*ops))
-    assert old.tables().end_s.tolist() == new.tables().end_s.tolist() == [102.0, 104.0]
+    tables = phases.tables()
+    assert tables.of("step").tolist() == [[2.0, 1.5], [2.0, 1.0]]
+    assert tables.of("checkpoint").tolist() == [[0.5, 0.0], [0.0, 0.0]]
+    assert tables.of("forward", "checkpoint").tolist() == [[1.5, 0.5], [0.75, 1.0]]
+    assert tables.end_s.tolist() == [102.0, 104.0]
 
 
 @pytest.mark.slow

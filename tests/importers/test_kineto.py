@@ -117,7 +117,7 @@ def test_ranks_meet_in_one_recording():
     with pytest.raises(SourceError, match="rank 1"):
         list(twice.messages())
     events = [wire.decode(m.topic, wire.encode(m.event)) for m in traces.messages()]
-    assert {type(event).__name__ for event in events} == {"StepTimings", "CollectiveTimings"}
+    assert {type(event).__name__ for event in events} == {"StepTimings", "CollectiveCalls"}
     assert any("no trace of rank 0" in line for line in notes.lines())
 
 

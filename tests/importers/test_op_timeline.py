@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 from collections import defaultdict
 from datetime import UTC, datetime
 
@@ -13,9 +14,10 @@ from importers.notes import Notes, SourceError
 from importers.op_rows import messages
 from importers.op_timeline import OpTimeline, TimelineOptions
 from paceline import wire
-from paceline.events import StepTimings
+from paceline.events import STEP, StepTimings
 from simulator.job import Job
 from simulator.spec import Spec
+from tests.timings import listed
 
 HEAD = ["rank", "step", "op", "start", "duration"]
 
@@ -36,8 +38,10 @@ def load(stream, kind="csv", **options):
     seconds = defaultdict(lambda: defaultdict(float))
     for message in found:
         event = wire.decode(message.topic, wire.encode(message.event))
-        for rank, step, op, duration in zip(event.rank, event.step, event.op, event.duration_s, strict=True):
-            seconds[rank, step][event.ops[op]] += duration
+        for op, column in (*event.phases.items(), (STEP, event.step_s)):
+            for rank, step, duration in zip(listed(event.rank), listed(event.step), listed(column), strict=True):
+                if not math.isnan(duration):
+                    seconds[rank, step][op] += duration
     return seconds, found, notes
 
 
@@ -73,9 +77,10 @@ def test_a_job_survives_the_way_through_a_table():
     assert seconds[5, 3]["backward"] == pytest.approx(want, abs=1e-4)
     assert all(parts["step"] > parts["forward"] + parts["backward"] for parts in seconds.values())
     (first, *_) = found
-    places = dict(zip(first.event.ranks, zip(first.event.dp, first.event.pp, strict=True), strict=True))
+    who = first.event.speakers
+    places = dict(zip(listed(who.ranks), zip(listed(who.dp), listed(who.pp), strict=True), strict=True))
     assert places == {rank: spec.place(rank)[::2] for rank in range(8)}
-    assert set(first.event.microbatch) == {-1, *range(8)}
+    assert set(listed(first.event.microbatches.microbatch)) == set(range(8))
 
 
 def test_communication_is_what_no_work_hides():
@@ -237,7 +242,7 @@ def test_rank_from_place_in_a_tensor_group():
     assert sorted(rank for rank, _ in seconds) == list(range(24))
     assert any("(stage x 3 + dp) x 4 + tp" in line for line in notes.lines())
     (event,) = (message.event for message in found)
-    assert event.tp == [0, 1, 2, 3] * 6
+    assert listed(event.speakers.tp) == [0, 1, 2, 3] * 6
 
 
 def test_every_form_of_table_gives_the_same(tmp_path):
@@ -271,7 +276,7 @@ def test_starts_may_be_dates_and_categories_words(tmp_path):
     seconds, found, _ = load(io.BytesIO((tmp_path / "t").read_bytes()), "parquet", unit="ms")
     assert dict(seconds[0, 1]) == pytest.approx({"forward": 0.5, "communication": 0.5, "step": 1.5})
     assert found[0].event.t0_s == pytest.approx(when[0].timestamp())
-    assert {number for message in found for number in message.event.microbatch} == {-1, 0, 1}
+    assert {number for message in found for number in listed(message.event.microbatches.microbatch)} == {0, 1}
     rows = [[0, s, "f", when[s].isoformat(), 0.5] for s in range(4)]
     assert load(table(rows))[1][0].event.t0_s == pytest.approx(when[0].timestamp())
 
@@ -289,7 +294,7 @@ def test_columns_of_the_whole_job_come_first():
     head = ["step", "global_step", "rank", "global rank", "stage", "pp_rank", *HEAD[2:]]
     seconds, found, _ = load(table([[0, 70 + s, 1, 9, "warmup", 3, "f", s, 1.0] for s in range(2)], head))
     assert sorted(seconds) == [(9, 70), (9, 71)]
-    assert found[0].event.pp == [3]
+    assert listed(found[0].event.speakers.pp) == [3]
 
 
 def test_rank_from_place():
@@ -306,10 +311,9 @@ def test_without_starts_the_order_of_the_file_counts():
     seconds, found, notes = load(table(rows, ["rank", "step", "op", "duration"]))
     assert seconds[0, 0]["step"] == seconds[1, 1]["step"] == pytest.approx(4.0)
     starts = {
-        (event.rank[i], event.step[i]): event.t0_s + event.start_s[i]
+        (rank, step): event.t0_s + start
         for event in (message.event for message in found)
-        for i in range(len(event.rank))
-        if event.ops[event.op[i]] == "step"
+        for rank, step, start in zip(*map(listed, (event.rank, event.step, event.start_s)), strict=True)
     }
     assert starts == pytest.approx({(0, 0): 0.0, (1, 0): 0.0, (0, 1): 4.0, (1, 1): 4.0})
     assert any("no start" in line for line in notes.lines())

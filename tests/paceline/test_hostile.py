@@ -20,27 +20,26 @@ def changed(event: str, **fields: Any) -> bytes:
 HOSTILE = {
     "nothing": b"",
     "no JSON": b"not json",
-    "half a message": (GOLDEN / "OpTimings.json").read_bytes()[:-20],
+    "half a message": (GOLDEN / "DeviceSamples.json").read_bytes()[:-20],
     "no UTF-8": b'{"job": "\xff\xfe"}',
     "null": b"null",
     "a list": b"[]",
     "an empty object": b"{}",
     "huge nesting": b"[" * 200_000,
     "huge nesting in an unknown field": b'{"x":' * 100_000,
-    "a string for a number": changed("OpTimings", t0_s="soon"),
-    "a float for a whole number": changed("OpTimings", rank=[0.5, 0, 1]),
-    "a bool for a number": changed("OpTimings", step=[True, 41, 41]),
-    "null in a column that is always measured": changed("OpTimings", duration_s=[None, 0.1, 0.1]),
-    "unequal columns": changed("OpTimings", duration_s=[0.1]),
-    "unequal tables": changed("OpTimings", world_sizes=[4]),
-    "NaN": changed("OpTimings", duration_s=[float("nan"), 0.1, 0.1]),
-    "infinity": changed("OpTimings", duration_s=[float("inf"), 0.1, 0.1]),
-    "a number beyond any float": changed("OpTimings", t0_s=0).replace(b'"t0_s": 0', b'"t0_s": 1e999'),
-    "a number beyond 64 bits": changed("OpTimings", step=[2**70, 41, 41]),
-    "a word that is not in the vocabulary": changed("OpTimings", op=[3, 0, 1]),
-    "a negative word": changed("OpTimings", op=[-1, 0, 1]),
-    "a future schema": changed("OpTimings", schema_version=2),
-    "a schema before the first": changed("OpTimings", schema_version=0),
+    "a string for a number": changed("DeviceSamples", t0_s="soon"),
+    "a float for a whole number": changed("DeviceSamples", device=[0.5, 1]),
+    "a bool for a number": changed("DeviceSamples", device=[True, 1]),
+    "null in a column that is always measured": changed("DeviceSamples", time_s=[None, 0.1]),
+    "unequal columns": changed("DeviceSamples", power_w=[0.1]),
+    "NaN": changed("DeviceSamples", power_w=[float("nan"), 0.1]),
+    "infinity": changed("DeviceSamples", power_w=[float("inf"), 0.1]),
+    "a number beyond any float": changed("DeviceSamples", t0_s=0).replace(b'"t0_s": 0', b'"t0_s": 1e999'),
+    "a number beyond 64 bits": changed("DeviceSamples", xid=[2**70, 41]),
+    "a device that is not in the list": changed("DeviceSamples", device=[3, 0]),
+    "a device before the first": changed("DeviceSamples", device=[-1, 0]),
+    "a future schema": changed("DeviceSamples", schema_version=2),
+    "a schema before the first": changed("DeviceSamples", schema_version=0),
     "another topic's event": (GOLDEN / "DeadLetter.json").read_bytes(),
 }
 
@@ -49,7 +48,7 @@ HOSTILE = {
 def test_hostile_input_is_refused_on_one_line(data: bytes) -> None:
     """The reason is one readable line, short enough for a log and a dead letter."""
     with pytest.raises(WireError) as caught:
-        decode(topics.OP_V1, data)
+        decode(topics.DEVICE, data)
     reason = str(caught.value)
     assert reason
     assert "\n" not in reason
@@ -59,9 +58,9 @@ def test_hostile_input_is_refused_on_one_line(data: bytes) -> None:
 @pytest.mark.parametrize("size", [1, 7, 100])
 def test_a_cut_message_never_passes(size: int) -> None:
     """A message that lost its end is refused, wherever it was cut."""
-    whole = (GOLDEN / "CollectiveTimings.json").read_bytes().rstrip()
+    whole = (GOLDEN.parent / "v2" / "CollectiveCalls.msgpack").read_bytes()
     with pytest.raises(WireError):
-        decode(topics.COLLECTIVE_V1, whole[:-size])
+        decode(topics.COLLECTIVE, whole[:-size])
 
 
 def test_a_window_of_unknown_kind_is_refused() -> None:

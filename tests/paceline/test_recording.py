@@ -21,7 +21,7 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers(-(2**60), 2**60) | s
 def write(path: Path, count: int, *, close: bool = True) -> Writer:
     writer = Writer(str(path))
     for number in range(count):
-        writer.write("paceline.op.v1", "job", number, b'{"step":%d}' % number)
+        writer.write("paceline.op.v2", "job", number, b'{"step":%d}' % number)
     writer.flush()
     if close:
         writer.close()

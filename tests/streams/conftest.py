@@ -6,23 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 
 from paceline import columns
 from paceline.events import (
-    OVERLAYS,
-    PHASES,
-    STEP,
     BalanceObserved,
+    CollectiveCalls,
     CollectiveSums,
-    CollectiveTimings,
+    Column,
     DeviceProcess,
     DeviceSamples,
     HostSamples,
-    LinkSample,
     NodeDescribed,
-    OpTimings,
     RankFacts,
     Speakers,
     StepTimings,
@@ -34,15 +29,13 @@ from paceline.wire import sample_columns
 from streams.balance.job_balance import JobBalance
 from streams.collective_batch import CollectiveBatch, collective_batch
 from streams.coverage import CoverageTracker
-from streams.step_rows import step_rows
 from tests.balanced_job import BalancedJob
 from tests.rated_nodes import described, speed
 from tests.streams.real_workers import Workers
+from tests.timings import speakers
 
-PARTS = PHASES + OVERLAYS
-OPS = ["data", "forward", "backward", "optimizer", "communication", STEP]
 #: Shares of a healthy step. Rank-independent, so that nobody stands out.
-SHARES = (0.05, 0.3, 0.3, 0.05, 0.3)
+SHARES = {"data": 0.05, "forward": 0.3, "backward": 0.3, "optimizer": 0.05, "communication": 0.3}
 
 
 def training(
@@ -57,24 +50,20 @@ def training(
     t0_s: float = 1_700_000_000.0,
     silent: tuple[int, ...] = (),
     seed: int = 1,
-) -> list[OpTimings]:
+) -> list[StepTimings]:
     """One batch a node and second. From ``slow_from_s`` on, rank ``slow`` computes half as long again."""
     dice = random.Random(seed)
     share = ranks // nodes
     steps = round(1 / step_s)
     made = []
     for second in range(seconds):
+        lost_s = 0.3 * step_s if second >= slow_from_s and slow is not None else 0.0
         for node in range(nodes):
             mine = [rank for rank in range(node * share, (node + 1) * share) if rank not in silent]
-            rows: list[tuple[int, int, int, int, float, float]] = []
-            for number in range(steps):
-                for rank in mine:
-                    rows += _step(
-                        dice, rank, second * steps + number, number * step_s, step_s, slow, second >= slow_from_s
-                    )
-            columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(6)]
+            rows = [(rank, number) for number in range(steps) for rank in mine]
+            parts = [_step(dice, rank == slow, step_s, lost_s) for rank, _ in rows]
             made.append(
-                OpTimings(
+                StepTimings(
                     cluster="c",
                     producer=f"{job}-{node}",
                     sequence=second,
@@ -82,58 +71,32 @@ def training(
                     attempt=0,
                     node=f"node-{node}",
                     t0_s=t0_s + second + node * skew_s,
-                    ranks=mine,
-                    world_sizes=[ranks] * len(mine),
-                    devices=["cpu"] * len(mine),
-                    ops=OPS,
-                    rank=columns[0],
-                    step=columns[1],
-                    op=columns[2],
-                    microbatch=columns[3],
-                    start_s=columns[4],
-                    duration_s=columns[5],
+                    speakers=speakers(mine, ranks),
+                    rank=columns.whole([rank for rank, _ in rows]),
+                    step=columns.whole([second * steps + number for _, number in rows]),
+                    start_s=_exact([round(number * step_s, 6) for _, number in rows]),
+                    step_s=_exact([round(step_s + lost_s, 6)] * len(rows)),
+                    phases={name: _exact([part[name] for part in parts]) for name in SHARES},
                 )
             )
     return made
 
 
-def _step(dice, rank, step, at_s, step_s, slow, faulty):
-    lost_s = 0.3 * step_s if faulty and slow is not None else 0.0
-    rows, spent_s = [], at_s
-    for op, part in enumerate(SHARES):
-        duration_s = part * step_s * (1 + 0.02 * dice.random())
-        if op == 1 and rank == slow:
+def _step(dice: random.Random, slow: bool, step_s: float, lost_s: float) -> dict[str, float]:
+    """Seconds by phase; ``lost_s`` is what the slow rank takes longer, and the others wait."""
+    parts = {}
+    for name, share in SHARES.items():
+        duration_s = share * step_s * (1 + 0.02 * dice.random())
+        if name == "forward" and slow:
             duration_s += lost_s
-        elif op == 4:
-            duration_s = 0.02 * step_s if rank == slow and lost_s else duration_s + lost_s
-        rows.append((rank, step, op, -1, round(spent_s, 6), round(duration_s, 6)))
-        spent_s += duration_s
-    rows.append((rank, step, len(SHARES), -1, round(at_s, 6), round(step_s + lost_s, 6)))
-    return rows
+        elif name == "communication":
+            duration_s = 0.02 * step_s if slow and lost_s else duration_s + lost_s
+        parts[name] = round(duration_s, 6)
+    return parts
 
 
-def wide(event: OpTimings) -> StepTimings:
-    """The same rows as a sidecar of today sends them, a row a rank and step."""
-    rows = step_rows([event])
-    phases = {name: row for name, row in zip(PARTS, rows.seconds, strict=False) if not np.isnan(row).all()}
-    return StepTimings(
-        **{
-            name: getattr(event, name) for name in ("cluster", "producer", "sequence", "job", "attempt", "node", "t0_s")
-        },
-        speakers=Speakers(
-            ranks=columns.whole(event.ranks), world_sizes=columns.whole(event.world_sizes), devices=event.devices
-        ),
-        rank=columns.whole(rows.rank.tolist()),
-        step=columns.whole(rows.step.tolist()),
-        start_s=columns.encoded("f8", (rows.start_s - event.t0_s).tolist()),
-        step_s=columns.encoded("f8", rows.seconds[-1].tolist()),
-        phases={name: columns.encoded("f8", row.tolist()) for name, row in phases.items()},
-    )
-
-
-def wide_training(**arguments: Any) -> list[StepTimings]:
-    """A training run, told by sidecars of today."""
-    return [wide(event) for event in training(**arguments)]
+def _exact(seconds: Sequence[float]) -> Column:
+    return columns.encoded("f8", seconds)
 
 
 def device_samples(seconds: int = 90, **columns: list[object]) -> list[DeviceSamples]:
@@ -222,40 +185,32 @@ def calls(
     operation: str = "all_reduce",
     group: str = "default",
     size: int = 1 << 20,
-    links: list[LinkSample] | None = None,
-    open_: list | None = None,
-    now_s: float | None = None,
     sequence: int = 0,
-) -> CollectiveTimings:
+) -> CollectiveCalls:
     """A message with one group's collectives: (rank, number, start, wait) a row; the step is the number."""
-    ranks = list(range(members))
-    return CollectiveTimings(
+    nothing = columns.whole([0] * len(rows))
+    return CollectiveCalls(
         cluster="default",
         producer="sidecar-0",
         sequence=sequence,
         job="job",
         attempt=0,
         node="node-0",
-        backend="nccl",
         phases=True,
         t0_s=0.0,
-        ranks=ranks,
-        world_sizes=[members] * members,
+        speakers=speakers(range(members), members),
         groups=[group],
-        group_sizes=[members],
+        group_sizes=columns.whole([members]),
         operations=[operation],
-        rank=[row[0] for row in rows],
-        step=[row[1] for row in rows],
-        seq=[row[1] for row in rows],
-        group=[0] * len(rows),
-        operation=[0] * len(rows),
-        bytes=[size] * len(rows),
-        start_s=[row[2] for row in rows],
-        duration_s=[row[3] for row in rows],
-        wait_s=[row[3] for row in rows],
-        links=links or [],
-        open=open_ or [],
-        now_s=now_s,
+        rank=columns.whole([row[0] for row in rows]),
+        step=columns.whole([row[1] for row in rows]),
+        seq=columns.whole([row[1] for row in rows]),
+        group=nothing,
+        operation=nothing,
+        bytes=columns.whole([size] * len(rows)),
+        start_s=_exact([row[2] for row in rows]),
+        duration_s=_exact([row[3] for row in rows]),
+        wait_s=_exact([row[3] for row in rows]),
     )
 
 
@@ -306,7 +261,7 @@ def summed_calls(
     )
 
 
-def joined(*messages: CollectiveTimings) -> CollectiveBatch:
+def joined(*messages: CollectiveCalls | StepTimings) -> CollectiveBatch:
     """Messages as the one batch that the detectors see."""
     return collective_batch(messages, CoverageTracker())
 
@@ -340,13 +295,8 @@ def make_ratings() -> Callable[..., list[NodeDescribed]]:
 
 
 @pytest.fixture(scope="session")
-def make_training() -> Callable[..., list[OpTimings]]:
+def make_training() -> Callable[..., list[StepTimings]]:
     return training
-
-
-@pytest.fixture(scope="session")
-def make_wide_training() -> Callable[..., list[StepTimings]]:
-    return wide_training
 
 
 @pytest.fixture
@@ -446,7 +396,7 @@ def own_workers(request: pytest.FixtureRequest, until, tmp_path) -> Iterator[Wor
 
 
 @pytest.fixture
-def make_calls() -> Callable[..., CollectiveTimings]:
+def make_calls() -> Callable[..., CollectiveCalls]:
     """Makes one message of collectives."""
     return calls
 

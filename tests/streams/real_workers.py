@@ -13,16 +13,11 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from paceline import topics, wire
-from paceline.events import Command, StepTimings
+from paceline.events import Command
 from paceline.kafka import clients
 from paceline.kafka.settings import BrokerSettings
 from streams.processor import Processor
 from tests.patience import PATIENCE_S
-
-
-def topic_of(event):
-    """Where phases go: as a sidecar of today sends them, or as one of before."""
-    return topics.OP if isinstance(event, StepTimings) else topics.OP_V1
 
 
 class Workers:
@@ -45,7 +40,7 @@ class Workers:
     def produce(self, events, topic=None) -> None:
         producer = clients.producer(self.settings, "test")
         for event in events:
-            producer.send((topic or topic_of(event)).name, key=event.job.encode(), value=wire.encode(event))
+            producer.send((topic or topics.OP).name, key=event.job.encode(), value=wire.encode(event))
         producer.flush()
         producer.close()
 
@@ -117,7 +112,7 @@ class Workers:
 def expected(events) -> list[dict[str, object]]:
     """The findings of an uninterrupted run of the same code, in process."""
     processor = Processor()
-    answers = [answer for event in events for answer in processor.update(topic_of(event), event)]
+    answers = [answer for event in events for answer in processor.update(topics.OP, event)]
     return [json.loads(wire.encode(finding)) for topic, finding in answers if topic == topics.FINDING]
 
 

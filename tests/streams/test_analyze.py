@@ -56,7 +56,7 @@ def events(make_training):
 
 @pytest.fixture
 def lines(events):
-    return [recording.render(topics.OP_V1.name, event.job, 0, wire.encode(event)) for event in events]
+    return [recording.render(topics.OP.name, event.job, 0, wire.encode(event)) for event in events]
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_json_is_every_finding_of_the_processor(file, events):
     """What it prints is what the same code says on the bus, and at the end of a job, one object a line."""
     done = process(file, "--json")
     processor = Processor()
-    answers = [answer for event in events for answer in processor.update(topics.OP_V1, event)]
+    answers = [answer for event in events for answer in processor.update(topics.OP, event)]
     answers += processor.finish()
     said = [found for _, found in answers if isinstance(found, Finding)]
     assert done.returncode == 0
@@ -202,7 +202,7 @@ def test_each_line_names_its_job(analyze, make_training, tmp_path):
     runs = [make_training(job=job, slow=1, seconds=18, slow_from_s=6) for job in ("a", "b")]
     path = tmp_path / "night.jsonl"
     mixed = [event for row in zip(*runs, strict=True) for event in row]
-    path.write_bytes(b"".join(recording.render(topics.OP_V1.name, one.job, 0, wire.encode(one)) for one in mixed))
+    path.write_bytes(b"".join(recording.render(topics.OP.name, one.job, 0, wire.encode(one)) for one in mixed))
     said = analyze(str(path)).stdout.decode().splitlines()
     assert {line.split("  ")[0] for line in said} == {"a", "b"}
     assert all(line.split("  ")[1].startswith("step ") for line in said)
@@ -247,7 +247,7 @@ def test_a_jobs_name_does_nothing_to_the_terminal(analyze, make_training, option
         msgspec.structs.replace(event, job=hostile, node=f"{event.node} {hostile}")
         for event in make_training(slow=2, seconds=18)
     ]
-    lines = b"".join(recording.render(topics.OP_V1.name, "k", 0, wire.encode(event)) for event in events)
+    lines = b"".join(recording.render(topics.OP.name, "k", 0, wire.encode(event)) for event in events)
     done = analyze("-", *options, stdin=lines)
     said = (done.stdout + done.stderr).decode()
     assert "job" in said
@@ -261,7 +261,7 @@ def test_a_few_steps_are_not_enough_to_find_nothing(analyze, make_training, tmp_
     """It says so, with what can be said, and accuses nobody."""
     path = tmp_path / "short.jsonl"
     events = make_training(slow=2, seconds=3, slow_from_s=0, step_s=1.0)
-    path.write_bytes(b"".join(recording.render(topics.OP_V1.name, one.job, 0, wire.encode(one)) for one in events))
+    path.write_bytes(b"".join(recording.render(topics.OP.name, one.job, 0, wire.encode(one)) for one in events))
     said = analyze(str(path)).stdout.decode()
     assert "Received: 3 steps of 4 ranks." in said
     assert "no findings" not in said

@@ -74,5 +74,5 @@ def test_nonsense_is_refused_in_a_line(data, reason):
 def test_its_topic_is_the_workers_own():
     """By the prefix that ACLs name; people say ``advice``."""
     assert ADVICE.name.startswith(f"{topics.STREAMS_GROUP}-")
-    assert (short(ADVICE.name), short(topics.OP_V1.name), short("other")) == ("advice", "op-v1", "other")
+    assert (short(ADVICE.name), short(topics.OP.name), short("other")) == ("advice", "op", "other")
     assert ADVICE.partitions == topics.PARTITIONS

@@ -5,9 +5,11 @@ import math
 import msgspec
 import pytest
 
+from paceline import wire
 from paceline.events import RANK_LIMIT
 from streams.collective_batch import collective_batch, summed_rows
 from streams.coverage import CoverageTracker
+from tests.timings import changed, listed, speaking
 
 
 @pytest.fixture
@@ -34,8 +36,8 @@ def test_one_name_has_one_number_in_all_messages(message, coverage):
     """Two messages number the same groups and operations otherwise; the batch numbers them once."""
     named = {"groups": ["tp", "dp"], "group_sizes": [2, 4], "operations": ["all_reduce", "barrier"]}
     turned = {"groups": ["dp", "tp"], "group_sizes": [4, 2], "operations": ["barrier", "all_reduce"]}
-    first = msgspec.structs.replace(message, **named, group=[0, 0, 1, 1], operation=[0, 0, 1, 1])
-    second = msgspec.structs.replace(message, **turned, group=[1, 1, 0, 0], operation=[1, 1, 0, 0])
+    first = changed(message, **named, group=[0, 0, 1, 1], operation=[0, 0, 1, 1])
+    second = changed(message, **turned, group=[1, 1, 0, 0], operation=[1, 1, 0, 0])
     batch = collective_batch([first, second], coverage)
     assert (batch.groups, batch.group_sizes, batch.operations) == (["tp", "dp"], [2, 4], ["all_reduce", "barrier"])
     assert batch.calls.group.tolist() == batch.calls.operation.tolist() == [0, 0, 1, 1, 0, 0, 1, 1]
@@ -43,7 +45,7 @@ def test_one_name_has_one_number_in_all_messages(message, coverage):
 
 def test_phases_are_told_only_where_every_message_tells_them(message, coverage):
     """One node without phases is judged by lateness."""
-    without = msgspec.structs.replace(message, phases=False, ranks=[2, 3], world_sizes=[4, 4])
+    without = speaking(changed(message, phases=False), [2, 3], 4)
     assert not collective_batch([message, without], coverage).phases
     assert collective_batch([message, message], coverage).phases
 
@@ -67,16 +69,16 @@ def test_phases_are_told_only_where_every_message_tells_them(message, coverage):
 )
 def test_what_cannot_be_is_noted_and_left_out(message, coverage, column, value):
     """The other rows stay."""
-    values = [value, *getattr(message, column)[1:]]
-    batch = collective_batch([msgspec.structs.replace(message, **{column: values})], coverage)
+    values = [value, *listed(getattr(message, column))[1:]]
+    batch = collective_batch([changed(message, **{column: values})], coverage)
     assert batch.calls.rank.tolist() == [1, 0, 1]
     assert coverage.odd == {"collectives with impossible numbers": 1}
 
 
 def test_the_largest_rank_of_an_event_is_one(message, coverage):
     """What the wire takes is judged: here there is no other limit."""
-    values = [RANK_LIMIT - 1, *message.rank[1:]]
-    batch = collective_batch([msgspec.structs.replace(message, rank=values)], coverage)
+    values = [RANK_LIMIT - 1, *listed(message.rank)[1:]]
+    batch = collective_batch([changed(message, rank=values)], coverage)
     assert batch.calls.rank.tolist() == [RANK_LIMIT - 1, 1, 0, 1]
     assert coverage.odd == {}
 
@@ -104,9 +106,9 @@ def test_a_message_without_rows_is_an_empty_batch(make_calls, coverage):
 
 def test_a_message_is_not_changed(message, coverage):
     """What others read of it stays."""
-    before = msgspec.json.encode(message)
+    before = wire.encode(message)
     collective_batch([message, message], coverage)
-    assert msgspec.json.encode(message) == before
+    assert wire.encode(message) == before
 
 
 def test_ranks_in_any_order_span_the_same(make_calls, coverage):

@@ -10,7 +10,7 @@ from paceline.command_rules import Reader
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import TopicDescription
-from paceline.topics import OP_V1
+from paceline.topics import OP
 from streams import faust_app, joining, worker, worker_loop
 
 
@@ -92,12 +92,12 @@ def test_a_cluster_that_lets_us_in_and_can_do_no_more_is_waited_for(broker, monk
     monkeypatch.setattr(joining, "AGAIN_S", 0.0)
     monkeypatch.setattr(joining, "ensure_topics", lambda *wanted: away and _raise(away.pop(0)))
     lines = []
-    assert set(joining.joined(broker, 60.0, [OP_V1], lines.append)) == {OP_V1.name}
+    assert set(joining.joined(broker, 60.0, [OP], lines.append)) == {OP.name}
     said = "\n".join(lines)
     assert ["no controller" in said, "no leader" in said, away] == [True, True, []]
     away.append(BusError(broker.address, "not allowed", "ask for an ACL", permanent=True))
     with pytest.raises(BusError, match="not allowed"):
-        joining.joined(broker, 60.0, [OP_V1], lines.append)
+        joining.joined(broker, 60.0, [OP], lines.append)
 
 
 def _raise(error):

@@ -19,7 +19,7 @@ from tests.streams.advisers import OneAFinding
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "paceline" / "golden" / "v1"
 NUMBER = 0
-SOURCES = (topics.OP_V1, topics.COMMAND, topics.PROFILE, topics.NODE, ADVICE)
+SOURCES = (topics.OP, topics.COMMAND, topics.PROFILE, topics.NODE, ADVICE)
 
 
 class KilledError(Exception):
@@ -132,7 +132,7 @@ def once():
 def uninterrupted(ops, once):
     """A bus of which one worker has read all, made once: to be read, never written."""
     if not once:
-        once["bus"] = Bus(op_v1=ops)
+        once["bus"] = Bus(op=ops)
         asyncio.run(work(once["bus"], Clock()))
     return once["bus"]
 
@@ -153,7 +153,7 @@ def test_killed_anywhere_advice_loses_nothing(ops, uninterrupted, seed):
     assert len(ids) >= 2
     commands = [wire.encode(command(number, f"suggestion:{id_}")) for number, id_ in enumerate([*sorted(ids), "no"])]
     dice = random.Random(seed)
-    bus, clock = Bus(op_v1=ops), Clock()
+    bus, clock = Bus(op=ops), Clock()
     for _ in range(500):
         bus.left = dice.randint(20, 300)
         try:
@@ -226,7 +226,7 @@ def test_what_is_judged_and_passed_on_is_committed_after_both():
 @pytest.mark.long
 def test_clusters_are_advised_apart(ops):
     """Each by its own events: another cluster's suggestion is unknown in this one."""
-    bus = Bus(op_v1=ops)
+    bus = Bus(op=ops)
     asyncio.run(work(bus, Clock()))
     known = bus.said(topics.SUGGESTION)[0].id
     foreign = msgspec.structs.replace(command(1, f"suggestion:{known}"), cluster="other")

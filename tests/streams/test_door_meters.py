@@ -15,7 +15,7 @@ from streams.processor import Processor
 from streams.store import Store
 from tests.derived_events import described
 
-AT, JOBS = Partition(topics.OP_V1.name, 0), Partition(topics.JOB.name, 0)
+AT, JOBS = Partition(topics.OP.name, 0), Partition(topics.JOB.name, 0)
 
 
 class Broker:
@@ -67,7 +67,7 @@ def values(door):
 
 async def take(door, messages, first=0):
     for offset, message in enumerate(messages, start=first):
-        await door.take(topics.OP_V1, AT, offset, message)
+        await door.take(topics.OP, AT, offset, message)
 
 
 @pytest.mark.long
@@ -115,7 +115,7 @@ def test_messages_keep_a_job_and_its_end_ends_it(start, messages):
         await take(door, messages)
         clock.now_s += SERIES_SILENT_S - 1.0
         assert values(door).findings
-        joined = described(job="train", cluster=wire.decode(topics.OP_V1, messages[0]).cluster)
+        joined = described(job="train", cluster=wire.decode(topics.OP, messages[0]).cluster)
         for offset, event in enumerate((joined, structs.replace(joined, ended_s=5.0))):
             await door.take(topics.JOB, JOBS, offset, wire.encode(event))
         clock.now_s += ENDED_S - 1.0

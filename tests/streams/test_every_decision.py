@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from paceline import topics, wire
-from paceline.events import Column, OpTimings
+from paceline.events import Column, StepTimings
 from streams.balance.job_balance import JobBalance
 from streams.cluster_ratings import ClusterRatings
 from streams.jobs.job_diagnosis import JobDiagnosis
@@ -16,6 +16,7 @@ from streams.keyed_state import KeyedState
 from streams.nodes.node_diagnosis import NodeDiagnosis
 from streams.windows.job_windows import JobWindows
 from streams.windows.node_windows import DeviceWindows, HostWindows
+from tests.timings import changed, listed
 
 MESSY = {"ranks": 4, "seconds": 14, "slow": 1, "slow_from_s": 4, "skew_s": -7200.0}
 
@@ -30,8 +31,6 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "JobDiagnosis, wide rows": Case(JobDiagnosis, "make_wide_training", MESSY, {"ranks": 2, "step_s": 0.25}),
-    "JobWindows, wide rows": Case(JobWindows, "make_wide_training", MESSY, {"ranks": 2, "step_s": 0.25}),
     "JobDiagnosis": Case(JobDiagnosis, "make_training", MESSY, {"ranks": 2, "step_s": 0.25}),
     "JobWindows": Case(JobWindows, "make_training", MESSY, {"ranks": 2, "step_s": 0.25}),
     "JobDiagnosis, facts": Case(JobDiagnosis, "make_facts", {"odd": 5}, {}),
@@ -231,37 +230,29 @@ def test_an_empty_batch_is_no_news(case, events):
 
 HOSTILE_ROWS = {
     "a rank that the batch does not speak for": {"rank": [99]},
-    "an op outside the vocabulary": {"op": [77]},
-    "an op before the vocabulary": {"op": [-3]},
+    "a phase of no name": {"phases": {"tea": [0.1]}},
     "an unknown step": {"step": [-1]},
     "a step far ahead": {"step": [10**9]},
     "a step beyond all bounds": {"step": [2**62]},
-    "a negative duration": {"duration_s": [-5.0]},
-    "a duration of a century": {"duration_s": [3e9]},
+    "a negative step": {"step_s": [-5.0]},
+    "a step of a century": {"step_s": [3e9]},
+    "a negative phase": {"phases": {"forward": [-5.0]}},
+    "a phase of a century": {"phases": {"forward": [3e9]}},
     "a start in another century": {"start_s": [-3e9]},
     "a producer that counts backwards": {"sequence": -5},
 }
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("changed", HOSTILE_ROWS.values(), ids=HOSTILE_ROWS.keys())
+@pytest.mark.parametrize("fields", HOSTILE_ROWS.values(), ids=HOSTILE_ROWS.keys())
 @pytest.mark.parametrize("decision", [JobDiagnosis, JobWindows])
-def test_odd_rows_stop_nothing(decision, changed, make_training):
+def test_odd_rows_stop_nothing(decision, fields, make_training):
     """One odd row among good ones neither raises nor silences what the good ones say."""
     events = make_training(seconds=14, slow=1, slow_from_s=4)
-    odd = {"rank": [0], "step": [5], "op": [5], "microbatch": [-1], "start_s": [0.0], "duration_s": [0.1]}
-    row = msgspec.structs.replace(events[0], producer="odd", **{**odd, **changed})
+    odd = {"rank": [0], "step": [5], "start_s": [0.0], "step_s": [0.1], "phases": {}}
+    row = changed(events[0], producer="odd", **{**odd, **fields})
     kept = said(decision(), [*events[:4], row, *events[4:]])
     assert kept
-
-
-@pytest.mark.slow
-def test_both_versions_of_a_job_say_the_same(make_training, make_wide_training):
-    """Also mixed, node by node, as while sidecars are exchanged."""
-    narrow, wide = (make(seconds=14, slow=1, slow_from_s=4) for make in (make_training, make_wide_training))
-    mixed = [pair[at % 2] for at, pair in enumerate(zip(narrow, wide, strict=True))]
-    for decision in (JobWindows, JobDiagnosis):
-        assert said(decision(), narrow) == said(decision(), wide) == said(decision(), mixed) != []
 
 
 @pytest.mark.slow
@@ -272,15 +263,18 @@ def test_sliced_batches_say_the_same(make_training):
         assert said(decision(), sliced(events, 7)) == said(decision(), events)
 
 
-def sliced(events: list[OpTimings], parts: int) -> list[OpTimings]:
+def sliced(events: list[StepTimings], parts: int) -> list[StepTimings]:
     """The same rows in order, each message cut into ``parts``."""
-    columns = ("rank", "step", "op", "microbatch", "start_s", "duration_s")
     found = []
     for event in events:
-        size = -(-len(event.rank) // parts)
+        rows = {name: listed(getattr(event, name)) for name in ("rank", "step", "start_s", "step_s")}
+        phases = {word: listed(column) for word, column in event.phases.items()}
+        size = -(-len(rows["rank"]) // parts)
         for part in range(parts):
-            rows = {name: getattr(event, name)[part * size : (part + 1) * size] for name in columns}
-            found.append(msgspec.structs.replace(event, sequence=event.sequence * parts + part, **rows))
+            cut = slice(part * size, (part + 1) * size)
+            mine = {word: column[cut] for word, column in phases.items()}
+            own = {name: column[cut] for name, column in rows.items()}
+            found.append(changed(event, sequence=event.sequence * parts + part, phases=mine, **own))
     return found
 
 
@@ -289,8 +283,8 @@ def test_a_keyed_state_keeps_the_same_promises(make_training):
     """All decisions of a job together, restored in the middle, go on as if nothing had happened."""
     events = make_training(seconds=14, slow=1, slow_from_s=4)
     whole = KeyedState()
-    expected = [found for event in events for found in whole.update(topics.OP_V1, event)]
+    expected = [found for event in events for found in whole.update(topics.OP, event)]
     first = KeyedState()
-    found = [one for event in events[:25] for one in first.update(topics.OP_V1, event)]
+    found = [one for event in events[:25] for one in first.update(topics.OP, event)]
     second = KeyedState.restore(first.snapshot())
-    assert found + [one for event in events[25:] for one in second.update(topics.OP_V1, event)] == expected
+    assert found + [one for event in events[25:] for one in second.update(topics.OP, event)] == expected

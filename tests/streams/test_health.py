@@ -8,7 +8,7 @@ from msgspec import structs
 
 from paceline import hosts
 from paceline.events import CollectiveLine, DeliveryAccount, DeviceWindow
-from paceline.topics import HOST, OP_V1
+from paceline.topics import HOST, OP
 from streams.door_counts import DoorCounts
 from streams.health import metrics, serve
 from streams.job_meters import JobMeters
@@ -74,7 +74,7 @@ paceline_streams_refused_messages_total{reason="undecodable",topic="op"} 1.0
 # HELP paceline_streams_missing_messages_total Numbered messages that never came, or could not be read.
 # TYPE paceline_streams_missing_messages_total counter
 paceline_streams_missing_messages_total{topic="host"} 0.0
-paceline_streams_missing_messages_total{topic="op-v1"} 4.0
+paceline_streams_missing_messages_total{topic="op"} 4.0
 # HELP paceline_streams_lost_rows_total Rows that training processes measured and dropped.
 # TYPE paceline_streams_lost_rows_total counter
 paceline_streams_lost_rows_total 9.0
@@ -121,7 +121,7 @@ paceline_sidecar_restarts_total{node="node-0",training_job="job"} 1.0
 # TYPE paceline_collectors_shed_messages_total counter
 # HELP paceline_sidecar_shed_messages_total Messages lost.
 # TYPE paceline_sidecar_shed_messages_total counter
-paceline_sidecar_shed_messages_total{node="node-0",topic="op-v1",training_job="job"} 7.0
+paceline_sidecar_shed_messages_total{node="node-0",topic="op",training_job="job"} 7.0
 # HELP paceline_step_time_seconds Steps of a job by the median step of the median rank.
 # TYPE paceline_step_time_seconds histogram
 paceline_step_time_seconds_count{training_job="a \\"b\\" \\\\ \\n c"} 10.0
@@ -196,13 +196,13 @@ def counts(make_training, make_host_samples):
         waiting=1,
         spooled=50,
         spooled_bytes=4096,
-        shed={"paceline.op.v1": 7, "a topic of nobody's": 1},
+        shed={"paceline.op.v2": 7, "a topic of nobody's": 1},
         outages=3,
     )
     first, _, _, _, _, then = make_training(ranks=1, nodes=1, seconds=6)
-    producers.hear(OP_V1, structs.replace(first, account=DeliveryAccount(sent=1), lost=9))
-    producers.hear(OP_V1, structs.replace(then, account=account))
-    producers.hear(OP_V1, structs.replace(then, producer="another process", account=account))
+    producers.hear(OP, structs.replace(first, account=DeliveryAccount(sent=1), lost=9))
+    producers.hear(OP, structs.replace(then, account=account))
+    producers.hear(OP, structs.replace(then, producer="another process", account=account))
     (host,) = make_host_samples(seconds=1)
     producers.hear(HOST, structs.replace(host, account=DeliveryAccount(sent=30, waiting=2)))
     jobs = JobMeters()

@@ -14,8 +14,6 @@ from streams.processor import Processor
 
 GOLDEN = Path(__file__).parents[1] / "paceline" / "golden"
 RAW: dict[str, tuple[Topic, str]] = {
-    "OpTimings": (topics.OP_V1, "v1.2"),
-    "CollectiveTimings": (topics.COLLECTIVE_V1, "v1.2"),
     "DeviceSamples": (topics.DEVICE, "v1"),
     "HostSamples": (topics.HOST, "v1"),
     "NodeDescribed": (topics.NODE, "v1"),

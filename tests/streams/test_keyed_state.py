@@ -66,7 +66,7 @@ class Plain:
         return cls()
 
 
-BOTH = {topics.OP_V1.name: (Tally, Other), topics.COLLECTIVE_V1.name: (Tally,), topics.HOST.name: ()}
+BOTH = {topics.OP.name: (Tally, Other), topics.COLLECTIVE.name: (Tally,), topics.HOST.name: ()}
 
 
 @pytest.fixture
@@ -82,15 +82,15 @@ def test_what_belongs_together_has_one_key(make_training, make_device_samples, m
     """All topics of an attempt of a job, and all of a node; a job and a node of one name are two."""
     op, device, host = make_training(seconds=1)[0], make_device_samples(1)[0], make_host_samples(1)[0]
     change = Thresholds(cluster="c", job="job", attempt=0, values={})
-    assert state_key(topics.OP_V1, op) == state_key(topics.THRESHOLD, change) == Key("job", "c", "job", 0)
+    assert state_key(topics.OP, op) == state_key(topics.THRESHOLD, change) == Key("job", "c", "job", 0)
     assert state_key(topics.DEVICE, device) == state_key(topics.HOST, host) == Key("node", "c", "node-0", -1)
-    assert state_key(topics.DEVICE, msgspec.structs.replace(device, node="job")) != state_key(topics.OP_V1, op)
+    assert state_key(topics.DEVICE, msgspec.structs.replace(device, node="job")) != state_key(topics.OP, op)
 
 
 def test_attempts_clusters_and_jobs_have_keys_of_their_own(event):
     """Whatever differs; which of its nodes told of the job does not count."""
     others = [{}, {"attempt": 1}, {"cluster": "d"}, {"job": "k"}, {"node": "elsewhere"}, {"producer": "else"}]
-    keys = [state_key(topics.OP_V1, msgspec.structs.replace(event, **other)) for other in others]
+    keys = [state_key(topics.OP, msgspec.structs.replace(event, **other)) for other in others]
     assert len(set(keys)) == 4
     assert keys[0] == keys[4] == keys[5]
 
@@ -117,10 +117,10 @@ def test_what_writes_no_key_is_refused(text):
 def test_every_decision_of_a_topic_is_told_and_answers_in_their_order(event):
     """Each is made when its first event comes, and is told the next ones as well."""
     state = KeyedState(BOTH)
-    assert state.update(topics.COLLECTIVE_V1, event) == ["Tally 1"]
+    assert state.update(topics.COLLECTIVE, event) == ["Tally 1"]
     assert list(state.decisions) == ["Tally"]
-    assert state.update(topics.OP_V1, event) == ["Tally 2", "Other 1"]
-    assert state.update(topics.OP_V1, event) == ["Tally 3", "Other 2"]
+    assert state.update(topics.OP, event) == ["Tally 2", "Other 1"]
+    assert state.update(topics.OP, event) == ["Tally 3", "Other 2"]
 
 
 def test_a_topic_that_nobody_wants_is_no_news(event):
@@ -133,8 +133,8 @@ def test_a_topic_that_nobody_wants_is_no_news(event):
 def test_no_table_is_the_one_of_the_service_and_an_empty_one_is_empty(event):
     """A job's phases go to its diagnosis and its windows."""
     whole, nothing = KeyedState(), KeyedState({})
-    whole.update(topics.OP_V1, event)
-    nothing.update(topics.OP_V1, event)
+    whole.update(topics.OP, event)
+    nothing.update(topics.OP, event)
     assert list(whole.decisions) == ["JobDiagnosis", "JobWindows"]
     assert nothing.decisions == {}
     assert list(KeyedState.restore(whole.snapshot()).decisions) == ["JobDiagnosis", "JobWindows"]
@@ -142,17 +142,17 @@ def test_no_table_is_the_one_of_the_service_and_an_empty_one_is_empty(event):
 
 def test_all_that_held_something_back_say_it_at_the_end(event):
     """In the order in which they were made; a decision that holds nothing back is not asked."""
-    state = KeyedState({topics.OP_V1.name: (Plain, Other, Tally)})
-    state.update(topics.OP_V1, event)
+    state = KeyedState({topics.OP.name: (Plain, Other, Tally)})
+    state.update(topics.OP, event)
     assert state.finish() == ["Other at the end", "Tally at the end"]
 
 
 def test_decisions_read_the_same_rows_and_let_go_of_them(event):
     """One ``SharedRows`` for all of them, also after a restart; between two events it holds no message."""
     state = KeyedState()
-    state.update(topics.OP_V1, event)
+    state.update(topics.OP, event)
     for one in (state, KeyedState.restore(state.snapshot())):
-        one.update(topics.OP_V1, event)
+        one.update(topics.OP, event)
         diagnosis, windows = one.decisions["JobDiagnosis"], one.decisions["JobWindows"]
         assert diagnosis.phases.rows is windows.rows is one.rows
         assert (one.rows.messages, one.rows.rows) == ((), None)
@@ -161,7 +161,7 @@ def test_decisions_read_the_same_rows_and_let_go_of_them(event):
 def test_every_decision_that_keeps_ranks_is_told_the_bound(event):
     """When it is made, and when it is restored: the bound is the worker's and no part of the state."""
     first = KeyedState(BOTH, most_ranks=7)
-    first.update(topics.OP_V1, event)
+    first.update(topics.OP, event)
     second = KeyedState.restore(first.snapshot(), BOTH, most_ranks=9)
     assert [one.most for one in first.decisions.values()] == [7, 7]
     assert [one.most for one in second.decisions.values()] == [9, 9]
@@ -174,7 +174,7 @@ def test_every_decision_that_keeps_ranks_is_told_the_bound(event):
 @pytest.mark.parametrize("cut", [0, 1, 2, 3])
 def test_restored_it_goes_on_as_if_nothing_had_happened(event, cut):
     """Before the first event, and between any two."""
-    events = [topics.COLLECTIVE_V1, topics.OP_V1, topics.OP_V1]
+    events = [topics.COLLECTIVE, topics.OP, topics.OP]
     state, said = KeyedState(BOTH), []
     for number, topic in enumerate(events):
         if number == cut:
@@ -188,31 +188,31 @@ def test_restored_it_goes_on_as_if_nothing_had_happened(event, cut):
 def test_a_decision_of_another_version_restarts_alone(event, caplog, monkeypatch):
     """The others go on where they were, and the log says which restarts, and why."""
     state = KeyedState(BOTH)
-    state.update(topics.OP_V1, event)
+    state.update(topics.OP, event)
     data = state.snapshot()
     monkeypatch.setattr(Other, "LAYOUT", 2)
     with caplog.at_level(logging.WARNING):
         again = KeyedState.restore(data, BOTH)
     assert caplog.messages == ["Other restarts: its stored state is not readable (not a snapshot: layout 1)"]
-    assert again.update(topics.OP_V1, event) == ["Tally 2", "Other 1"]
+    assert again.update(topics.OP, event) == ["Tally 2", "Other 1"]
 
 
 def test_a_decision_that_is_no_more_is_passed_over(event, caplog):
     """Its stored part is named and not kept."""
     state = KeyedState(BOTH)
-    state.update(topics.OP_V1, event)
+    state.update(topics.OP, event)
     with caplog.at_level(logging.WARNING):
-        again = KeyedState.restore(state.snapshot(), {topics.OP_V1.name: (Tally,)})
+        again = KeyedState.restore(state.snapshot(), {topics.OP.name: (Tally,)})
     assert caplog.messages == ["Other is no decision of this version: its stored state is not read"]
     assert list(again.decisions) == ["Tally"]
-    assert again.update(topics.OP_V1, event) == ["Tally 2"]
+    assert again.update(topics.OP, event) == ["Tally 2"]
 
 
 def test_the_windows_go_on_where_the_diagnosis_restarts(make_training, caplog):
     """Of the real ones: a layout that this version does not read costs the verdicts alone."""
     state = KeyedState()
     for event in make_training(seconds=5):
-        state.update(topics.OP_V1, event)
+        state.update(topics.OP, event)
     parts = msgspec.msgpack.decode(state.snapshot(), type=dict[str, bytes])
     parts["JobDiagnosis"] = pack(1, {"of": "an earlier build"})
     with caplog.at_level(logging.WARNING):
@@ -246,9 +246,11 @@ def test_what_is_no_state_is_refused(data):
 
 
 def test_parts_are_stored_under_the_names_of_their_decisions(event):
-    """As each describes itself, and no more than that."""
+    """As each describes itself, beside the launch that is judged."""
     state = KeyedState()
-    state.update(topics.OP_V1, event)
+    state.update(topics.OP, event)
+    assert state.launches is not None
     assert msgspec.msgpack.decode(state.snapshot()) == {
-        kind.__name__: state.decisions[kind.__name__].snapshot() for kind in (JobDiagnosis, JobWindows)
+        **{kind.__name__: state.decisions[kind.__name__].snapshot() for kind in (JobDiagnosis, JobWindows)},
+        "Launches": state.launches.snapshot(),
     }

@@ -30,7 +30,7 @@ class Echo:
         return made
 
 
-ROUTES = {topics.OP_V1.name: (Echo,), topics.DEVICE.name: (Echo,)}
+ROUTES = {topics.OP.name: (Echo,), topics.DEVICE.name: (Echo,)}
 
 
 def counts(processor):
@@ -45,10 +45,7 @@ def test_jobs_do_not_mix(make_training):
     def findings(events):
         processor = Processor()
         return [
-            found
-            for event in events
-            for _, found in processor.update(topics.OP_V1, event)
-            if isinstance(found, Finding)
+            found for event in events for _, found in processor.update(topics.OP, event) if isinstance(found, Finding)
         ]
 
     mixed = findings([event for row in zip(*runs.values(), strict=True) for event in row])
@@ -62,16 +59,16 @@ def test_attempts_and_clusters_are_jobs_of_their_own(make_training):
     event = make_training(seconds=1)[0]
     processor = Processor(ROUTES)
     for changed in ({}, {"attempt": 1}, {"cluster": "d"}):
-        processor.update(topics.OP_V1, msgspec.structs.replace(event, **changed))
+        processor.update(topics.OP, msgspec.structs.replace(event, **changed))
     assert len(processor.states) == 3
 
 
 def test_an_idle_job_is_forgotten_and_named_once(make_training):
     """After an hour of stream time without an event, and its stored state may go."""
     processor = Processor(ROUTES, idle_s=60.0)
-    processor.update(topics.OP_V1, make_training(job="old", seconds=1)[0])
+    processor.update(topics.OP, make_training(job="old", seconds=1)[0])
     for event in make_training(job="new", seconds=70):
-        processor.update(topics.OP_V1, event)
+        processor.update(topics.OP, event)
     assert list(counts(processor)) == ["new"]
     assert [key.name for key in processor.take_forgotten()] == ["old"]
     assert processor.take_forgotten() == []
@@ -89,10 +86,10 @@ class Lasting(Echo):
 
 def test_a_job_that_was_killed_has_its_last_word_once_it_is_forgotten(make_training):
     """It never said goodbye; whoever deletes its stored state asks for it, and it is said once."""
-    processor = Processor({topics.OP_V1.name: (Lasting,)}, idle_s=60.0)
+    processor = Processor({topics.OP.name: (Lasting,)}, idle_s=60.0)
     old, *_ = make_training(job="old", seconds=1)
     for event in [old, *make_training(job="new", seconds=70)]:
-        processor.update(topics.OP_V1, event)
+        processor.update(topics.OP, event)
     (key,) = processor.take_forgotten()
     assert [(topic.short, said.job, said.revision) for topic, said in processor.flush(key)] == [("finding", "old", 1)]
     assert processor.flush(key) == []
@@ -100,20 +97,20 @@ def test_a_job_that_was_killed_has_its_last_word_once_it_is_forgotten(make_train
 
 def test_in_a_recording_it_concludes_as_at_the_end(make_training):
     """All that the recording holds of it is known."""
-    processor = Processor({topics.OP_V1.name: (Lasting,)}, idle_s=60.0, recorded=True)
+    processor = Processor({topics.OP.name: (Lasting,)}, idle_s=60.0, recorded=True)
     old, *_ = make_training(job="old", seconds=1)
     for event in [old, *make_training(job="new", seconds=70)]:
-        processor.update(topics.OP_V1, event)
-    assert [said.revision for _, said in processor.flush(state_key(topics.OP_V1, old))] == [100]
+        processor.update(topics.OP, event)
+    assert [said.revision for _, said in processor.flush(state_key(topics.OP, old))] == [100]
 
 
 def test_last_words_that_nobody_asks_for_do_not_fill_the_memory(make_training):
     """As of states: those of the jobs forgotten first go. A worker asks only for those that it stores."""
-    processor = Processor({topics.OP_V1.name: (Lasting,)}, idle_s=5.0, most_states=10)
+    processor = Processor({topics.OP.name: (Lasting,)}, idle_s=5.0, most_states=10)
     (event, *_) = make_training(seconds=1)
     for number in range(100):
         one = msgspec.structs.replace(event, job=f"job-{number}", t0_s=event.t0_s + 9.0 * number)
-        processor.update(topics.OP_V1, one)
+        processor.update(topics.OP, one)
     words = [processor.flush(key) for key in processor.take_forgotten()]
     assert len(words) == 99
     assert [bool(said) for said in words] == [False] * 89 + [True] * 10
@@ -121,23 +118,23 @@ def test_last_words_that_nobody_asks_for_do_not_fill_the_memory(make_training):
 
 def test_a_job_that_goes_on_after_all_or_makes_room_for_others_has_no_last_word(make_training):
     """The one is restored from what is stored of it; of the other more events may follow."""
-    processor = Processor({topics.OP_V1.name: (Lasting,)}, idle_s=60.0)
+    processor = Processor({topics.OP.name: (Lasting,)}, idle_s=60.0)
     old, *_ = make_training(job="old", seconds=1)
     for event in [old, *make_training(job="new", seconds=70), old]:
-        processor.update(topics.OP_V1, event)
-    assert processor.flush(state_key(topics.OP_V1, old)) == []
-    processor = Processor({topics.OP_V1.name: (Lasting,)}, most_states=1)
+        processor.update(topics.OP, event)
+    assert processor.flush(state_key(topics.OP, old)) == []
+    processor = Processor({topics.OP.name: (Lasting,)}, most_states=1)
     for event in (old, make_training(job="new", seconds=1)[0]):
-        processor.update(topics.OP_V1, event)
+        processor.update(topics.OP, event)
     (key,) = processor.take_forgotten()
     assert processor.flush(key) == []
 
 
 def test_a_recording_ends_with_the_last_words_of_jobs_that_fell_silent_in_it(make_training):
     """Nobody asks for them before."""
-    processor = Processor({topics.OP_V1.name: (Lasting,)}, idle_s=60.0)
+    processor = Processor({topics.OP.name: (Lasting,)}, idle_s=60.0)
     for event in [make_training(job="old", seconds=1)[0], *make_training(job="new", seconds=70)]:
-        processor.update(topics.OP_V1, event)
+        processor.update(topics.OP, event)
     assert next(said.revision for _, said in processor.finish()) == 1
     assert len(processor.finish()) == 1
 
@@ -149,7 +146,7 @@ def test_a_clock_years_ahead_does_not_make_others_idle(make_training):
     wild = make_training(job="wild", seconds=60, nodes=1, t0_s=4_000_000_000.0)
     for row in zip(good, wild, strict=True):
         for event in row:
-            processor.update(topics.OP_V1, event)
+            processor.update(topics.OP, event)
     assert counts(processor) == {"good": 60, "wild": 60}
 
 
@@ -158,18 +155,18 @@ def test_a_flood_of_job_names_does_not_fill_the_memory(make_training):
     processor = Processor(ROUTES, most_states=10)
     event = make_training(seconds=1)[0]
     for number in range(100):
-        processor.update(topics.OP_V1, msgspec.structs.replace(event, job=f"job-{number}"))
+        processor.update(topics.OP, msgspec.structs.replace(event, job=f"job-{number}"))
     assert list(counts(processor)) == [f"job-{number}" for number in range(90, 100)]
 
 
 def test_a_unit_is_put_back(make_training):
     """Snapshot and restore through the processor keep the state of a key."""
     event = make_training(seconds=1)[0]
-    key = state_key(topics.OP_V1, event)
+    key = state_key(topics.OP, event)
     first, second = Processor(ROUTES), Processor(ROUTES)
-    first.update(topics.OP_V1, event)
+    first.update(topics.OP, event)
     second.restore(key, first.snapshot(key))
-    second.update(topics.OP_V1, event)
+    second.update(topics.OP, event)
     assert counts(second) == {"job": 2}
 
 
@@ -187,11 +184,11 @@ def test_what_comes_before_any_time_is_known_is_kept(make_training):
         cluster="c", producer="p", sequence=0, node="node-7", time_s=event.t0_s, devices=[], **unknown
     )
     stored = Processor(ROUTES)
-    stored.update(topics.OP_V1, make_training(job="stored", seconds=1)[0])
+    stored.update(topics.OP, make_training(job="stored", seconds=1)[0])
     (key,) = stored.states
     processor = Processor()
     processor.update(topics.NODE, inventory)
     processor.restore(key, stored.snapshot(key))
-    processor.update(topics.OP_V1, event)
+    processor.update(topics.OP, event)
     assert [one.name for one in processor.states] == ["node-7", "stored", "running"]
     assert processor.take_forgotten() == []

@@ -13,9 +13,10 @@ from streams.processor import Processor
 from streams.rank_bound import within
 from streams.speakers import SpeakersHeard
 from streams.windows.job_windows import JobWindows
+from tests.timings import changed, listed, speaking
 
 BOUND = 4
-GOLDEN = Path(__file__).parents[1] / "paceline" / "golden" / "v1.2" / "CollectiveTimings.json"
+GOLDEN = Path(__file__).parents[1] / "paceline" / "golden"
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def events(make_training):
 
 
 def said(processor, events):
-    return [answer for event in events for _, answer in processor.update(topics.OP_V1, event)]
+    return [answer for event in events for _, answer in processor.update(topics.OP, event)]
 
 
 @pytest.mark.long
@@ -70,10 +71,11 @@ def test_the_bound_holds_when_thresholds_change(events):
 @pytest.mark.long
 def test_no_table_is_longer_than_the_bound(events):
     """Rows, conditions and waiting ranks beyond it are left out too, also where the batch does not speak for them."""
-    row = {"rank": [2**20 - 1], "step": [5], "op": [5], "microbatch": [-1], "start_s": [0.0], "duration_s": [0.1]}
-    odd = msgspec.structs.replace(events[0], producer="odd", world_sizes=[2**53] * 3, **row)
+    row = {"rank": [2**20 - 1], "step": [5], "start_s": [0.0], "step_s": [0.1], "phases": {"forward": [0.1]}}
+    odd = speaking(changed(msgspec.structs.replace(events[0], producer="odd"), **row), range(3), 2**53)
     kept, beyond = within(odd, BOUND)
-    assert (kept.rank, kept.duration_s, kept.world_sizes, beyond) == ([], [], [BOUND] * 3, 0)
+    assert [listed(one) for one in (kept.rank, kept.step_s, kept.phases["forward"])] == [[], [], []]
+    assert (listed(kept.speakers.world_sizes), beyond) == ([BOUND] * 3, 0)
     windows, diagnosis = JobWindows(), JobDiagnosis()
     for decision in (windows, diagnosis):
         decision.bound_ranks(BOUND)
@@ -84,24 +86,23 @@ def test_no_table_is_longer_than_the_bound(events):
     assert sorted(diagnosis.phases.places) == list(range(BOUND))
 
 
-def test_collectives_are_bounded_alike():
-    """Who stands in a collective is kept by rank, too."""
-    message = wire.decode(topics.COLLECTIVE_V1, GOLDEN.read_bytes())
+def test_who_stands_in_a_collective_is_bounded_alike(events):
+    """It is kept by rank, too."""
     open_ = [
         OpenCollective(rank=rank, group="g", group_size=2, seq=1, operation="all_reduce", start_s=1.0)
         for rank in (0, 2**20 - 1)
     ]
-    kept, beyond = within(msgspec.structs.replace(message, open=open_, now_s=2.0), 10)
+    kept, beyond = within(msgspec.structs.replace(events[0], open=open_, now_s=2.0), 10)
     assert [one.rank for one in kept.open] == [0]
     assert beyond == 2**20 - 10
 
 
 def hundredfold(event):
     """The same of a hundred times as many ranks."""
-    columns = {name: getattr(event, name) * 100 for name in ("step", "op", "microbatch", "start_s", "duration_s")}
-    columns["rank"] = [rank + 1000 * part for part in range(100) for rank in event.rank]
-    many = {"ranks": list(range(100_000)), "world_sizes": [100_000] * 100_000, "devices": ["cpu"] * 100_000}
-    return msgspec.structs.replace(event, **columns, **many)
+    rows = {name: listed(getattr(event, name)) * 100 for name in ("step", "start_s", "step_s")}
+    rows["rank"] = [rank + 1000 * part for part in range(100) for rank in listed(event.rank)]
+    phases = {word: listed(column) * 100 for word, column in event.phases.items()}
+    return speaking(changed(event, phases=phases, **rows), range(100_000))
 
 
 @pytest.mark.slow
@@ -114,9 +115,9 @@ def test_open_steps_of_many_ranks_take_no_spare_room(make_training):
     assert len(windows.open.phase_s) <= windows.open.most_steps == 8
 
 
-def test_nodes_that_join_one_by_one_move_the_tables_seldom(make_wide_training):
+def test_nodes_that_join_one_by_one_move_the_tables_seldom(make_training):
     """A job of ten thousand nodes would else copy its open steps ten thousand times."""
-    (event,) = make_wide_training(ranks=1, nodes=1, seconds=1)
+    (event,) = make_training(ranks=1, nodes=1, seconds=1)
     windows, sizes = JobWindows(), set()
     for node in range(2000):
         ranks, worlds = columns.whole([node]), columns.whole([2000])
@@ -137,7 +138,7 @@ def test_the_setting_is_bounded_too(value):
 
 def test_what_holds_for_a_rank_as_a_whole_is_bounded_alike():
     """Facts and breakdowns have ranks of their own, which the message need not speak for."""
-    message = wire.decode(topics.OP, GOLDEN.parents[1].joinpath("v2.1", "StepTimings.msgpack").read_bytes())
+    message = wire.decode(topics.OP, GOLDEN.joinpath("v2.1", "StepTimings.msgpack").read_bytes())
     most = max(columns.numbers(message.speakers.ranks)) + 1
     facts = RankFacts(ranks=[0, most], words={"nccl_version": ["2.27.5", "2.19.3"]})
     far = [msgspec.structs.replace(message.breakdowns[0], rank=rank) for rank in (0, most)]

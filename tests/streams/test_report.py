@@ -29,7 +29,7 @@ def write(tmp_path):
 
 @pytest.fixture
 def run(write, make_training):
-    return write(topics.OP_V1, make_training(slow=2, seconds=30, slow_from_s=6))
+    return write(topics.OP, make_training(slow=2, seconds=30, slow_from_s=6))
 
 
 @pytest.mark.long
@@ -115,7 +115,7 @@ def test_a_recording_of_windows_alone_is_enough(write, capsys):
 
 def test_findings_told_beside_raw_timings_are_found_again_not_twice(write, make_training, capsys):
     """Of a job with raw timings nothing derived is taken."""
-    path = write(topics.OP_V1, make_training(seconds=20))
+    path = write(topics.OP, make_training(seconds=20))
     told = msgspec.structs.replace(finding(), job="job")
     with open(path, "ab") as stream:
         stream.write(recording.render(topics.FINDING.name, "job", 0, wire.encode(told)))
@@ -127,7 +127,7 @@ def test_a_session_s_folder_is_read_with_what_it_misses(write, make_training, tm
     """Segments in order, and the manifest's count of what never came."""
     events = make_training(seconds=20)
     for number, part in enumerate((events[:20], events[20:])):
-        write(topics.OP_V1, part, f"segment-{number:06}.jsonl.gz")
+        write(topics.OP, part, f"segment-{number:06}.jsonl.gz")
     state = {"schema_version": 1, "cluster": "c", "name": "s", "id": "i", "state": "stopped", "missing": 7}
     state |= {"started_s": 1.0, "updated_s": 2.0}
     (tmp_path / "manifest.json").write_bytes(msgspec.json.encode({"format": 1, "state": state}))
@@ -139,7 +139,7 @@ def test_a_session_s_folder_is_read_with_what_it_misses(write, make_training, tm
 
 def test_a_damaged_manifest_is_told_and_the_session_read(write, make_training, tmp_path, capsys):
     """What it misses is not known then."""
-    write(topics.OP_V1, make_training(seconds=20), "segment-000000.jsonl.gz")
+    write(topics.OP, make_training(seconds=20), "segment-000000.jsonl.gz")
     (tmp_path / "manifest.json").write_bytes(b"{")
     assert main([str(tmp_path)]) == 0
     assert "manifest could not be read" in capsys.readouterr().out

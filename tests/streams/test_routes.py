@@ -11,10 +11,10 @@ from paceline.events import (
     BalancePlan,
     DeviceWindow,
     Finding,
+    HostSamples,
     HostWindow,
     JobWindow,
     NodeDescribed,
-    OpTimings,
     RankWindow,
     Suggestion,
 )
@@ -25,8 +25,8 @@ GOLDEN = Path(__file__).parents[1] / "paceline" / "golden"
 DECISIONS = {kind for kinds in ROUTES.values() for kind in kinds}
 #: What each decision is told; another line here is a change of the architecture.
 TOLD = {
-    "JobDiagnosis": {"op", "collective", "op-v1", "collective-v1", "threshold"},
-    "JobWindows": {"op", "op-v1"},
+    "JobDiagnosis": {"op", "collective", "threshold"},
+    "JobWindows": {"op"},
     "DeviceWindows": {"device", "node"},
     "HostWindows": {"host"},
     "NodeDiagnosis": {"device", "host", "node"},
@@ -119,7 +119,7 @@ def test_a_proposed_plan_goes_to_the_plans():
     assert topic_of(golden(BalancePlan)) is topics.PLAN
 
 
-@pytest.mark.parametrize("event", [OpTimings, NodeDescribed])
+@pytest.mark.parametrize("event", [HostSamples, NodeDescribed])
 def test_what_no_decision_says_has_no_topic(event):
     """An event that is only heard is refused by its type."""
     with pytest.raises(TypeError, match=f"^no topic for {event.__name__}$"):

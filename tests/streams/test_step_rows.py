@@ -5,20 +5,20 @@ import numpy as np
 import pytest
 
 from paceline import columns
-from paceline.events import OP_INDEX, OPS, Microbatches, Speakers, StepTimings
-from streams.step_rows import TOTAL, OpRows, step_rows, widened
+from paceline.events import OP_INDEX, OPS, Microbatches, StepTimings
+from streams.step_rows import TOTAL, step_rows
+from tests.timings import changed, listed, speakers
 
 
 @pytest.fixture
 def messages(make_training):
-    """Two nodes, one second each, a row an op."""
+    """Two nodes, one second each."""
     return make_training(ranks=2, seconds=1)
 
 
 @pytest.fixture
 def wide():
     """One rank's two steps, a row a step; of the second it tells no data."""
-    speakers = Speakers(ranks=columns.whole([3]), world_sizes=columns.whole([4]), devices=["cpu"])
     return StepTimings(
         cluster="c",
         producer="p",
@@ -27,7 +27,7 @@ def wide():
         attempt=0,
         node="node-0",
         t0_s=100.0,
-        speakers=speakers,
+        speakers=speakers([3], 4),
         rank=columns.whole([3, 3]),
         step=columns.whole([7, 8]),
         start_s=columns.offsets([0.25, 0.5]),
@@ -45,12 +45,12 @@ def told(rows):
 
 
 def test_a_row_is_a_rank_and_a_step(messages):
-    """Every op of it in its place; the steps in the order in which they came."""
+    """Every phase of it in its place; the steps in the order in which they came."""
     rows, first = step_rows(messages), messages[0]
-    cells = list(dict.fromkeys((rank, step) for one in messages for rank, step in zip(one.rank, one.step, strict=True)))
+    cells = [cell for one in messages for cell in zip(listed(one.rank), listed(one.step), strict=True)]
     assert list(zip(rows.rank.tolist(), rows.step.tolist(), strict=True)) == cells
-    ops = {first.ops[op]: seconds for op, seconds in zip(first.op[:6], first.duration_s[:6], strict=True)}
-    assert told(rows)[0, 0] == ops
+    phases = {word: listed(column)[0] for word, column in first.phases.items()}
+    assert told(rows)[0, 0] == phases | {"step": listed(first.step_s)[0]}
 
 
 def test_wide_rows_are_told_as_they_are(wide):
@@ -63,12 +63,6 @@ def test_wide_rows_are_told_as_they_are(wide):
     assert rows.start_s.tolist() == [100.25, 100.5]
 
 
-def test_messages_of_both_versions_are_told_together(messages, wide):
-    """While sidecars are exchanged a job's nodes speak both."""
-    both = told(step_rows([wide, *messages]))
-    assert both == told(step_rows(messages)) | told(step_rows([wide]))
-
-
 def test_a_phase_that_one_message_tells_is_unknown_in_the_others(wide):
     """Columns that a message has not are not zero."""
     other = msgspec.structs.replace(wide, phases={"gc": columns.durations([0.5, 0.5])}, step=columns.whole([9, 10]))
@@ -77,54 +71,17 @@ def test_a_phase_that_one_message_tells_is_unknown_in_the_others(wide):
     assert "gc" not in cells[3, 7]
 
 
-def test_words_that_nobody_knows_are_counted(messages, wide):
-    """A row an op each."""
+def test_words_that_nobody_knows_are_counted(wide):
+    """Each row of theirs."""
     assert step_rows([msgspec.structs.replace(wide, phases={"tea": columns.durations([1.0, 1.0])})]).unknown == 2
-    strange = msgspec.structs.replace(messages[0], ops=["tea", *messages[0].ops[1:]])
-    assert step_rows([strange]).unknown == 10
-
-
-@pytest.mark.parametrize("place", [-1, 99, 2**40])
-def test_an_op_of_no_word_is_unknown(messages, place):
-    """The others are told."""
-    odd = msgspec.structs.replace(messages[0], op=[place, *messages[0].op[1:]])
-    assert step_rows([odd]).unknown == 1
-    assert "data" not in told(step_rows([odd]))[0, 0]
 
 
 def test_starts_are_absolute_on_each_nodes_clock(messages):
-    """A clock that was set back is told as it is; a step begins where its closing row says."""
-    back = msgspec.structs.replace(messages[1], t0_s=-3600.0)
+    """A clock that was set back is told as it is."""
+    back = msgspec.structs.replace(messages[1], t0_s=3600.0)
     starts = step_rows([messages[0], back]).start_s.tolist()
-    assert starts[0] == messages[0].t0_s + messages[0].start_s[0]
-    assert starts[-1] == -3600.0 + back.start_s[-1]
-
-
-def test_messages_with_words_of_their_own_are_numbered_alike(messages):
-    """The same op has one place, whatever number it has in its message."""
-    count = len(messages[0].ops)
-    turned = msgspec.structs.replace(
-        messages[0], ops=messages[0].ops[::-1], op=[count - 1 - place for place in messages[0].op]
-    )
-    assert told(step_rows([turned])) == told(step_rows(messages[:1]))
-
-
-def test_rows_of_one_op_add_up_but_for_what_cannot_be():
-    """Micro-batches of a forward are summed; one that took less than no time is left out and counted."""
-    ints = (np.zeros(3, np.int64), np.zeros(3, np.int64), np.full(3, OP_INDEX["forward"]), np.array([0, 1, 2]))
-    assert widened(OpRows(*ints, np.zeros(3), np.array([0.25, 0.5, 0.125]))).seconds[OP_INDEX["forward"]] == [0.875]
-    spoiled = widened(OpRows(*ints, np.zeros(3), np.array([0.25, -0.5, 0.125])))
-    assert (spoiled.seconds[OP_INDEX["forward"]].tolist(), spoiled.impossible) == ([0.375], 1)
-
-
-def test_rows_of_one_step_that_are_torn_apart_are_one_row():
-    """A rank's rows may come in any order."""
-    rank, step = np.array([0, 1, 0, 1]), np.array([5, 5, 5, 6])
-    op = np.array([OP_INDEX["forward"], TOTAL, TOTAL, TOTAL])
-    rows = widened(OpRows(rank, step, op, np.full(4, -1), np.arange(4.0), np.ones(4)))
-    assert list(told(rows)) == [(0, 5), (1, 5), (1, 6)]
-    assert told(rows)[0, 5] == {"forward": 1.0, "step": 1.0}
-    assert rows.start_s.tolist() == [2.0, 1.0, 3.0]
+    assert starts[0] == messages[0].t0_s + listed(messages[0].start_s)[0]
+    assert starts[-1] == 3600.0 + listed(back.start_s)[-1]
 
 
 def test_micro_batches_stand_beside_the_steps(wide):
@@ -143,8 +100,8 @@ def test_micro_batches_stand_beside_the_steps(wide):
 
 def test_a_message_without_rows_adds_none(messages):
     """Alone and between others."""
-    names = ("rank", "step", "op", "microbatch", "start_s", "duration_s")
-    empty = msgspec.structs.replace(messages[0], **{name: [] for name in names})
+    names = ("rank", "step", "start_s", "step_s")
+    empty = changed(messages[0], phases={key: [] for key in messages[0].phases}, **{name: [] for name in names})
     assert step_rows([empty]).rank.size == 0
     assert told(step_rows([messages[0], empty])) == told(step_rows([messages[0]]))
 

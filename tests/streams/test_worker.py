@@ -36,8 +36,8 @@ class TestOneWorker:
         one_worker.produce([*others[:10], huge, *others[10:]])
         one_worker.produce(events[:20])
         nonsense = [b'{"job": nonsense ' + job.encode(), b"\xff\x00" + job.encode()]
-        one_worker.produce_raw(topics.OP_V1, job.encode(), nonsense[0])
-        one_worker.produce_raw(topics.OP_V1, None, nonsense[1])
+        one_worker.produce_raw(topics.OP, job.encode(), nonsense[0])
+        one_worker.produce_raw(topics.OP, None, nonsense[1])
         one_worker.produce(events[20:])
         wanted = expected(events)
         assert wanted
@@ -47,7 +47,7 @@ class TestOneWorker:
         excerpts = {base64.b64encode(message).decode() for message in nonsense}
         one_worker.until(lambda: excerpts <= {letter["excerpt"] for letter in one_worker.dead_letters()})
         letters = [letter for letter in one_worker.dead_letters() if letter["excerpt"] in excerpts]
-        assert {letter["topic"] for letter in letters} == {topics.OP_V1.name}
+        assert {letter["topic"] for letter in letters} == {topics.OP.name}
         assert all(letter["reason"] and letter["offset"] >= 0 for letter in letters)
         wanted = expected(others)
         one_worker.until(lambda: len(one_worker.findings(other)) >= len(wanted))
@@ -57,22 +57,22 @@ class TestOneWorker:
     def test_gaps_lag_and_senders_are_in_its_metrics(self, one_worker, worker_port, make_training, request):
         """Two messages that never came, one that is none, what the sidecar says of itself; nothing is left to read."""
         job = f"numbers-{request.node.name}"
-        account = DeliveryAccount(sent=3, spooled=41, shed={topics.OP_V1.name: 5})
+        account = DeliveryAccount(sent=3, spooled=41, shed={topics.OP.name: 5})
         first, _, _, last = make_training(job=job, nodes=1, seconds=4)
         one_worker.until(lambda: ready(worker_port))
         refused = partial(
-            metric, worker_port, 'paceline_streams_refused_messages_total{reason="undecodable",topic="op-v1"}'
+            metric, worker_port, 'paceline_streams_refused_messages_total{reason="undecodable",topic="op"}'
         )
         refused_before = refused()
-        before = metric(worker_port, 'paceline_streams_missing_messages_total{topic="op-v1"}')
+        before = metric(worker_port, 'paceline_streams_missing_messages_total{topic="op"}')
         one_worker.produce([first, msgspec.structs.replace(last, account=account)])
-        one_worker.produce_raw(topics.OP_V1, job.encode(), b"nonsense")
+        one_worker.produce_raw(topics.OP, job.encode(), b"nonsense")
         who = f'{{node="node-0",training_job="{job}"}}'
         one_worker.until(lambda: metric(worker_port, f"paceline_sidecar_spooled_messages{who}") == 41)
         one_worker.until(lambda: refused() >= refused_before + 1)
-        assert metric(worker_port, 'paceline_streams_missing_messages_total{topic="op-v1"}') >= before + 2
+        assert metric(worker_port, 'paceline_streams_missing_messages_total{topic="op"}') >= before + 2
         assert metric(worker_port, "paceline_streams_ready ") == 1
-        one_worker.until(lambda: metric(worker_port, 'paceline_streams_lag_messages{topic="op-v1"}', -1.0) == 0)
+        one_worker.until(lambda: metric(worker_port, 'paceline_streams_lag_messages{topic="op"}', -1.0) == 0)
 
 
 def test_a_forgotten_job_leaves_the_changelog(own_workers, make_training, request, until):
@@ -99,10 +99,10 @@ def test_a_forgotten_job_leaves_the_changelog(own_workers, make_training, reques
         until(lambda: seen(new) not in (None, b"deleted"))
 
 
-def test_sigterm_ends_it_in_good_order(workers, make_wide_training, request, free_port):
+def test_sigterm_ends_it_in_good_order(workers, make_training, request, free_port):
     """SIGTERM: everything is stored and committed, status 0; the next worker reads nothing again."""
     job = f"term-{request.node.name}"
-    events = make_wide_training(job=job, slow=1, seconds=25)
+    events = make_training(job=job, slow=1, seconds=25)
     first = workers.start()
     workers.produce(events)
     wanted = expected(events)
@@ -111,7 +111,7 @@ def test_sigterm_ends_it_in_good_order(workers, make_wide_training, request, fre
     assert first.wait() == 0
     workers.start("--web-port", str(port := free_port()))
     workers.until(lambda: ready(port))
-    more = make_wide_training(job=job + "-next", slow=1, seconds=25)
+    more = make_training(job=job + "-next", slow=1, seconds=25)
     workers.produce(more)
     further = len(expected(more))
     workers.until(lambda: len(workers.findings(job + "-next")) >= further)

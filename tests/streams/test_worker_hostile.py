@@ -53,9 +53,7 @@ class TestOneWorker:
         events = make_training(job=job, slow=3, seconds=25)
         one_worker.produce(events[:10])
         for number in HUGE.values():
-            one_worker.produce_raw(
-                topics.OP_V1, job.encode(), wire.encode(events[10]).replace(b'"sequence":5', number, 1)
-            )
+            one_worker.produce_raw(topics.OP, job.encode(), wire.encode(events[10]).replace(b'"sequence":5', number, 1))
         one_worker.produce(events[10:])
         wanted = expected(events)
         one_worker.until(lambda: len(one_worker.findings(job)) >= len(wanted))
@@ -74,7 +72,7 @@ class TestOneWorker:
         events = make_training(job=job, slow=3, seconds=25)
         producer = clients.producer(one_worker.settings, "test")
         for _ in range(3000):
-            producer.send(topics.OP_V1.name, key=job.encode(), value=b"nonsense of " + job.encode())
+            producer.send(topics.OP.name, key=job.encode(), value=b"nonsense of " + job.encode())
         producer.flush()
         producer.close()
         one_worker.produce(events)
@@ -107,11 +105,11 @@ class TestOneWorker:
         """Its job and the others go on, the worker does not start again, and says how many there were."""
         job = f"bombed-{codec}-{request.node.name}"
         events = make_training(job=job, slow=1, seconds=25)
-        unread = partial(metric, worker_port, 'paceline_streams_unreadable_batches_total{topic="op-v1"}')
+        unread = partial(metric, worker_port, 'paceline_streams_unreadable_batches_total{topic="op"}')
         one_worker.until(lambda: ready(worker_port))
         before = unread()
         one_worker.produce(events[:20])
-        bomb(one_worker.settings, topics.OP_V1, codec)
+        bomb(one_worker.settings, topics.OP, codec)
         one_worker.produce(events[20:])
         wanted = expected(events)
         one_worker.until(lambda: len(one_worker.findings(job)) >= len(wanted))
@@ -126,11 +124,11 @@ def test_damaged_batches_are_passed_over(own_workers, make_training, request, fr
     events = make_training(job=job, slow=1, seconds=25)
     workers.start("--web-port", str(port := free_port()))
     workers.produce(events[:20])
-    put = sum(len(put_damaged(workers.settings, topics.OP_V1, number)) for number in range(topics.PARTITIONS))
+    put = sum(len(put_damaged(workers.settings, topics.OP, number)) for number in range(topics.PARTITIONS))
     workers.produce(events[20:])
     wanted = expected(events)
     workers.until(lambda: len(workers.findings(job)) >= len(wanted))
     assert upserted(workers.findings(job)) == wanted
-    workers.until(lambda: metric(port, 'paceline_streams_lag_messages{topic="op-v1"}', -1.0) == 0)
-    assert metric(port, 'paceline_streams_unreadable_batches_total{topic="op-v1"}') == put
+    workers.until(lambda: metric(port, 'paceline_streams_lag_messages{topic="op"}', -1.0) == 0)
+    assert metric(port, 'paceline_streams_unreadable_batches_total{topic="op"}') == put
     assert "starting again" not in workers.said()

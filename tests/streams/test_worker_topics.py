@@ -31,8 +31,8 @@ def delete(settings: BrokerSettings, topic) -> Callable[..., bool]:
 
 
 def committed(settings: BrokerSettings, places: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """What the workers' group has committed of ``topics.OP_V1``, once ``places`` are; nothing while it has members."""
-    group, at = topics.STREAMS_GROUP, [TopicPartition(topics.OP_V1.name, number) for number in range(topics.PARTITIONS)]
+    """What the workers' group has committed of ``topics.OP``, once ``places`` are; nothing while it has members."""
+    group, at = topics.STREAMS_GROUP, [TopicPartition(topics.OP.name, number) for number in range(topics.PARTITIONS)]
     with contextlib.closing(clients.consumer(settings, group=group, enable_auto_commit=False)) as consumer:
         try:
             if places:
@@ -62,10 +62,10 @@ def test_a_topic_that_is_made_again_is_read_from_its_beginning(
         worker.wait()
         held = committed(own_workers.settings, {})
         assert sum(held.values()) == len(first)
-    remade = delete(own_workers.settings, topics.OP_V1)
+    remade = delete(own_workers.settings, topics.OP)
     if when == "by itself":
-        until(lambda: readiness(port) == "no topic paceline.op.v1\n")
-    until(lambda: remade(() if when == "by itself" else [topics.OP_V1]))
+        until(lambda: readiness(port) == "no topic paceline.op.v2\n")
+    until(lambda: remade(() if when == "by itself" else [topics.OP]))
     own_workers.produce(second)
     if when == "while it is stopped":
         if "apache" in request.node.name:  # The embedded broker takes offsets from members of the group alone.
@@ -73,8 +73,8 @@ def test_a_topic_that_is_made_again_is_read_from_its_beginning(
         worker = own_workers.start("--web-port", str(port))
     until(lambda: len(own_workers.findings("second")) >= len(wanted["second"]))
     assert {job: upserted(own_workers.findings(job)) for job in wanted} == wanted
-    assert own_workers.said().count("paceline.op.v1 was deleted and made again") == 1
-    assert metric(port, 'paceline_streams_remade_partitions_total{topic="op-v1"}') == topics.OP_V1.partitions
+    assert own_workers.said().count("paceline.op.v2 was deleted and made again") == 1
+    assert metric(port, 'paceline_streams_remade_partitions_total{topic="op"}') == topics.OP.partitions
     assert own_workers.said().count("starting again") == (when != "while it is stopped")
     assert worker.poll() is None
 
@@ -83,7 +83,7 @@ def test_a_topic_that_is_made_again_with_other_partitions_ends_it(own_workers, u
     """A job's events would no longer meet in one worker: a line says what is wrong and what to do, and status 1."""
     worker = own_workers.start("--web-port", str(port := free_port()))
     until(lambda: ready(port))
-    remade, fewer = delete(own_workers.settings, topics.OP_V1), msgspec.structs.replace(topics.OP_V1, partitions=5)
+    remade, fewer = delete(own_workers.settings, topics.OP), msgspec.structs.replace(topics.OP, partitions=5)
     until(lambda: remade([fewer]))
     assert worker.wait() == 1
-    assert "paceline.op.v1 has 5 partitions, and must have 12: delete it" in own_workers.said()
+    assert "paceline.op.v2 has 5 partitions, and must have 12: delete it" in own_workers.said()

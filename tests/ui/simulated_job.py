@@ -64,9 +64,8 @@ class SimulatedJob:
                 ),
             )
 
-    def timings(self, at_s: float, first: int, steps: int, *, version: int = 2) -> Iterator[Numbered]:
-        """Each node's ``steps`` steps from ``first``, the first of which begins at ``at_s``, as StepTimings, or as the
-        OpTimings of version 1."""
+    def timings(self, at_s: float, first: int, steps: int) -> Iterator[Numbered]:
+        """Each node's ``steps`` steps from ``first``, the first of which begins at ``at_s``."""
         own = self._own(first, steps)
         whole = own.sum(axis=0).max(axis=0) + 0.0042
         begins = np.concatenate([[0.0], np.cumsum(whole)[:-1]])
@@ -75,10 +74,9 @@ class SimulatedJob:
             rank = np.repeat(held, steps)
             phases = {name: own[index, rank, at] for index, name in enumerate(PHASES)}
             phases |= {"communication": whole[at] - own[:, rank, at].sum(axis=0), "gc": 0.0004 * (at % 8 == 0)}
-            make = self._wide if version == 2 else self._narrow
-            yield make(node, held, at_s, rank, first + at, begins[at], whole[at], phases)
+            yield self._steps(node, held, at_s, rank, first + at, begins[at], whole[at], phases)
 
-    def _wide(
+    def _steps(
         self, node: int, held: Ints, at_s: float, rank: Ints, step: Ints, start: Floats, took: Floats, phases: Phases
     ) -> Numbered:
         return (
@@ -98,31 +96,6 @@ class SimulatedJob:
                 start_s=columns.offsets(start.tolist()),
                 step_s=columns.durations(took.tolist()),
                 phases={name: columns.durations(seconds.tolist()) for name, seconds in phases.items()},
-            ),
-        )
-
-    def _narrow(
-        self, node: int, held: Ints, at_s: float, rank: Ints, step: Ints, start: Floats, took: Floats, phases: Phases
-    ) -> Numbered:
-        words = phases | {events.STEP: took}
-        rows = rank.size * len(words)
-        return (
-            topics.OP_V1,
-            events.OpTimings(
-                **self._head,
-                **self._number("op-v1", node),
-                node=self._name(node),
-                t0_s=at_s,
-                ranks=held.tolist(),
-                world_sizes=[self.ranks] * len(held),
-                devices=[f"cuda:{i}" for i in range(len(held))],
-                ops=list(words),
-                rank=np.repeat(rank, len(words)).tolist(),
-                step=np.repeat(step, len(words)).tolist(),
-                op=np.tile(np.arange(len(words)), rank.size).tolist(),
-                microbatch=[-1] * rows,
-                start_s=np.repeat(start, len(words)).tolist(),
-                duration_s=np.stack(list(words.values()), axis=1).ravel().tolist(),
             ),
         )
 

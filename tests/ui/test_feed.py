@@ -81,20 +81,6 @@ def test_an_earlier_attempts_late_messages_are_passed_over(played, simulated_job
     assert played.view("default", "demo").steps.size == 100
 
 
-def test_a_row_outside_the_vocabulary_is_an_error(simulated_job):
-    """A batch that decodes but makes no sense is told to the reader."""
-    topic, event = next(iter(simulated_job.timings(0.0, 0, 1, version=1)))
-    with pytest.raises(ValueError, match="vocabulary"):
-        Feed().update(topic.short, msgspec.structs.replace(event, op=[99] * len(event.op)), 0.0)
-
-
-def test_numbers_beyond_64_bits_are_an_error(simulated_job):
-    """A rank no machine can count is told to the reader, not a crash of another kind."""
-    topic, event = next(iter(simulated_job.timings(0.0, 0, 1, version=1)))
-    with pytest.raises(OverflowError):
-        Feed().update(topic.short, msgspec.structs.replace(event, rank=[2**70] * len(event.rank)), 0.0)
-
-
 @pytest.mark.parametrize("column", ["rank", "step"])
 def test_fractions_for_whole_numbers_are_an_error(simulated_job, column):
     """A wide row of rank one and a half is told to the reader, and not rounded to some other rank."""
@@ -132,34 +118,6 @@ def test_starts_that_cannot_be_are_passed_over(simulated_job, tell):
     view = feed.view("default", "demo")
     assert np.isnan(view.at_s).all()
     assert not np.isnan(view.step_s).any()
-
-
-def test_the_version_before_shows_the_same(tell):
-    """Steps told a row an op, as a sidecar of the release before tells them, look as those told a row a step."""
-    views = []
-    for version in (1, 2):
-        feed = Feed()
-        same = SimulatedJob(ranks=4, nodes=2, slow_rank=2, fault_step=60, job="demo")
-        for first in (0, 20):
-            tell(feed, same.timings(900.0 + first, first, 20, version=version))
-        views.append(feed.view("default", "demo"))
-    old, new = views
-    assert np.allclose(old.step_s, new.step_s)
-    assert np.allclose(old.waiting_s, new.waiting_s)
-    assert np.allclose(old.at_s, new.at_s)
-    assert old.places == new.places
-    assert old.phase_s.keys() == new.phase_s.keys()
-    for name, seconds in old.phase_s.items():
-        assert np.allclose(seconds, new.phase_s[name], equal_nan=True)
-
-
-def test_a_superseded_topic_is_listed_once_something_came_on_it(simulated_job, tell):
-    """Where every sidecar is new, nobody reads of a topic on which nothing will come."""
-    feed = Feed()
-    tell(feed, simulated_job.timings(900.0, 0, 1))
-    assert [line.topic for line in feed.topics() if line.topic.startswith(("op", "collective"))] == ["op"]
-    tell(feed, simulated_job.timings(901.0, 1, 1, version=1))
-    assert [line.topic for line in feed.topics() if line.topic.startswith(("op", "collective"))] == ["op", "op-v1"]
 
 
 def test_a_message_without_rows_says_that_the_job_is_there(simulated_job, tell):
@@ -259,23 +217,20 @@ def test_phases_are_seconds_a_step(played):
 
 def thousand_s(event):
     """The fields of ``event`` that tell how long all took, as if that were 1,000 s."""
-    if isinstance(event, events.OpTimings):
-        return {"duration_s": [1000.0] * len(event.rank)}
     long = durations([1000.0] * rows(event.rank))
     return {"step_s": long, "phases": dict.fromkeys(event.phases, long)}
 
 
-@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("first", [0, 1000])
-def test_phases_leave_the_warm_up_out(simulated_job, tell, first, version):
+def test_phases_leave_the_warm_up_out(simulated_job, tell, first):
     """The first five steps of an attempt, wherever it begins, are in the heatmap and not in the phases."""
     feed = Feed()
     slow = [
         (topic, msgspec.structs.replace(event, **thousand_s(event)))
-        for topic, event in simulated_job.timings(900.0, first, 5, version=version)
+        for topic, event in simulated_job.timings(900.0, first, 5)
     ]
     tell(feed, slow)
-    tell(feed, simulated_job.timings(905.0, first + 5, 20, version=version))
+    tell(feed, simulated_job.timings(905.0, first + 5, 20))
     view = feed.view("default", "demo")
 
     assert view.phase_steps == 20

@@ -45,13 +45,6 @@ def test_a_reader_shows_what_came_before_and_what_comes(settings, reader, simula
     until(lambda: reader.snapshot("demo").job.episodes)
 
 
-def test_sidecars_of_a_release_before_are_shown(settings, reader, simulated_job, until):
-    """What comes on the superseded topic fills the same picture."""
-    ensure_topics(settings)
-    publish(settings, simulated_job.timings(time.time(), 0, 10, version=1))
-    until(lambda: (found := reader.snapshot(None).job) and found.steps.size == 10 and found.world_size == 4)
-
-
 def test_what_does_not_decode_is_counted_and_reading_goes_on(settings, reader, simulated_job, until):
     """A message that is no event harms nothing but the count."""
     ensure_topics(settings)

@@ -4,8 +4,10 @@ import pytest
 from ui.step_ring import RANKS_MAX, StepRing
 
 
-def put(ring, layer, rank, step, value):
-    ring.add(np.array(layer), np.array(rank), np.array(step), np.array(value, float))
+def put(ring, rank, step, value):
+    """Seconds of whole steps; nothing is known of their communication."""
+    layers = [value, *([np.nan] * len(value) for _ in ring.layers[1:])]
+    matrix(ring, rank, step, *layers)
 
 
 @pytest.fixture
@@ -13,15 +15,9 @@ def ring():
     return StepRing(("step", "communication"), steps=64)
 
 
-def test_rows_of_one_cell_add_up(ring):
-    """Several waits within a step are one number."""
-    put(ring, [1, 1], [0, 0], [3, 3], [0.25, 0.5])
-    assert ring.last(10)[1][1, 0].tolist() == [0.75]
-
-
 def test_what_was_not_measured_is_nan_and_zero_is_a_value(ring):
     """A measured 0 differs from nothing."""
-    put(ring, [0], [0], [3], [0.0])
+    put(ring, [0], [3], [0.0])
     _, values, _ = ring.last(10)
     assert values[0, 0, 0] == 0.0
     assert np.isnan(values[1, 0, 0])
@@ -29,7 +25,7 @@ def test_what_was_not_measured_is_nan_and_zero_is_a_value(ring):
 
 def test_old_steps_are_forgotten(ring):
     """Only the newest steps are kept, in order."""
-    put(ring, [0] * 200, [0] * 200, range(200), np.arange(200))
+    put(ring, [0] * 200, range(200), np.arange(200))
     steps, values, _ = ring.last(1000)
     assert steps.tolist() == list(range(136, 200))
     assert values[0, 0].tolist() == list(range(136, 200))
@@ -37,33 +33,27 @@ def test_old_steps_are_forgotten(ring):
 
 def test_a_gap_in_the_steps_stays_empty(ring):
     """Steps nobody spoke of do not show what stood in their place before."""
-    put(ring, [0] * 64, [0] * 64, range(64), np.ones(64))
-    put(ring, [0], [0], [70], [2.0])
+    put(ring, [0] * 64, range(64), np.ones(64))
+    put(ring, [0], [70], [2.0])
     _, values, _ = ring.last(7)
     assert np.isnan(values[0, 0, :6]).all()
 
 
 def test_a_leap_clears_everything(ring):
     """A job that resumes far ahead leaves nothing of before."""
-    put(ring, [0] * 64, [0] * 64, range(64), np.ones(64))
-    put(ring, [0], [0], [10**9], [2.0])
+    put(ring, [0] * 64, range(64), np.ones(64))
+    put(ring, [0], [10**9], [2.0])
     assert np.isfinite(ring.last(64)[1]).sum() == 1
 
 
 @pytest.mark.parametrize(
     ("rank", "step", "value"),
-    [(-1, 0, 1.0), (RANKS_MAX, 0, 1.0), (0, -1, 1.0), (0, 0, -1.0), (0, 0, float("nan")), (0, 0, float("inf"))],
+    [(-1, 0, 1.0), (RANKS_MAX, 0, 1.0), (0, -1, 1.0), (0, 0, -1.0), (0, 0, float("inf"))],
 )
 def test_impossible_rows_are_refused_and_counted(ring, rank, step, value):
     """Bad rows are counted and never stored."""
-    put(ring, [0], [rank], [step], [value])
+    put(ring, [rank], [step], [value])
     assert (ring.refused, ring.ranks) == (1, 0)
-
-
-def test_rows_of_other_layers_are_passed_over(ring):
-    """An op that is none of ours is no mistake."""
-    put(ring, [-1], [0], [0], [1.0])
-    assert (ring.refused, ring.newest) == (0, -1)
 
 
 def matrix(ring, rank, step, *layers):
@@ -107,15 +97,15 @@ def test_late_wide_rows_are_refused(ring):
 
 def test_late_rows_are_refused(ring):
     """A row for a step that is gone is counted."""
-    put(ring, [0, 0], [0, 0], [0, 500], [1.0, 1.0])
+    put(ring, [0, 0], [0, 500], [1.0, 1.0])
     assert ring.refused == 1
 
 
 def test_more_ranks_keep_the_newest_steps():
     """The number of cells is bounded: more ranks, fewer steps, and the newest survive."""
     ring = StepRing(("step",), steps=4096, cells=64_000)
-    put(ring, [0] * 100, [0] * 100, range(100), np.arange(100))
-    put(ring, [0], [999], [99], [7.0])
+    put(ring, [0] * 100, range(100), np.arange(100))
+    put(ring, [999], [99], [7.0])
     steps, values, _ = ring.last(4096)
     assert values.size <= 64_000
     assert steps[-1] == 99
@@ -125,6 +115,6 @@ def test_more_ranks_keep_the_newest_steps():
 
 def test_a_step_begins_when_its_last_rank_does(ring):
     """The latest start counts."""
-    put(ring, [0, 0], [0, 1], [5, 5], [1.0, 1.0])
+    put(ring, [0, 1], [5, 5], [1.0, 1.0])
     ring.mark(np.array([5, 5]), np.array([10.0, 11.0]))
     assert ring.last(1)[2].tolist() == [11.0]

@@ -20,7 +20,6 @@ NODES_SHOWN, LETTERS_SHOWN, SENDERS_IN_FULL = 12, 8, 200
 SHOWN = ("utilization_ratio", "temperature_celsius")
 WHAT = {
     "op": "phases of steps, from the training processes",
-    "op-v1": "phases of steps, from sidecars of an earlier release",
     "window": "summaries, from paceline streams",
     "finding": "verdicts, from paceline streams",
     "job": "ranks of jobs, from paceline run",

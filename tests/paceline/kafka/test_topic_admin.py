@@ -60,7 +60,7 @@ def test_a_topic_that_exists_is_not_bounded_afterwards(apache_kafka: object):
 
 def test_every_topic_that_grows_with_the_cluster_is_bounded():
     """What ranks, GPUs and hosts send, and what is made of it at their pace, fills no disk."""
-    grows = {topics.DEVICE, topics.HOST, topics.OP, topics.COLLECTIVE, topics.OP_V1, topics.COLLECTIVE_V1}
+    grows = {topics.DEVICE, topics.HOST, topics.OP, topics.COLLECTIVE, topics.OP, topics.COLLECTIVE}
     grows |= {topics.BALANCE, topics.CAPTURE}
     assert {topic for topic in topics.TOPICS if topic.retention_bytes} == grows | {topics.WINDOW}
 

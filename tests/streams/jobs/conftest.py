@@ -6,14 +6,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from paceline.events import OP_INDEX, CollectiveTimings, OpTimings
+from paceline import columns
+from paceline.events import OP_INDEX, CollectiveCalls, Column, StepTimings
 from paceline.events import OPS as ALL_OPS
 from streams.jobs.cohorts import Cohorts
 from streams.jobs.job_episodes import JudgedWindow
 from streams.jobs.steps import Step
 from streams.jobs.ticks import Tick, Ticks
 from streams.jobs.window_sums import PAIR_SUMS, WindowSums
-from streams.step_rows import OpRows, StepRows, widened
+from streams.step_rows import MicrobatchRows, StepRows
+from tests.timings import speakers
 
 OPS = ["data", "forward", "backward", "optimizer", "gc", "cpu_wait", "communication", "step"]
 SHARES = np.array([0.05, 0.3, 0.57, 0.08])
@@ -54,8 +56,8 @@ class Job:
         out[:, -2] = out[:, -1] - own
         return out
 
-    def batches(self) -> Iterator[OpTimings]:
-        """The job's OpTimings, node by node."""
+    def batches(self) -> Iterator[StepTimings]:
+        """The job's messages, node by node."""
         seconds = self.seconds()
         starts = np.concatenate([[0.0], np.cumsum(seconds[:, -1].max(axis=1))])
         share = self.ranks // self.nodes
@@ -63,8 +65,8 @@ class Job:
             for node in range(self.nodes):
                 ranks = list(range(node * share, (node + 1) * share))
                 steps = np.arange(first, min(first + self.per_message, self.steps))
-                step, rank, op = (one.ravel() for one in np.meshgrid(steps, ranks, np.arange(len(OPS)), indexing="ij"))
-                yield OpTimings(
+                step, rank = (one.ravel() for one in np.meshgrid(steps, ranks, indexing="ij"))
+                yield StepTimings(
                     cluster="default",
                     producer=f"sidecar-{node}",
                     sequence=number,
@@ -72,17 +74,17 @@ class Job:
                     attempt=0,
                     node=f"node-{node}",
                     t0_s=1.7e9 + float(starts[first]) + self.clock_skew_s[node % len(self.clock_skew_s)],
-                    ranks=ranks,
-                    world_sizes=[self.world or self.ranks] * len(ranks),
-                    devices=["cpu"] * len(ranks),
-                    ops=OPS,
-                    rank=rank.tolist(),
-                    step=step.tolist(),
-                    op=op.tolist(),
-                    microbatch=[-1] * len(step),
-                    start_s=(starts[step] - starts[first]).tolist(),
-                    duration_s=seconds[step, op, rank].tolist(),
+                    speakers=speakers(ranks, self.world or self.ranks),
+                    rank=columns.whole(rank.tolist()),
+                    step=columns.whole(step.tolist()),
+                    start_s=_numbers(starts[step] - starts[first]),
+                    step_s=_numbers(seconds[step, -1, rank]),
+                    phases={op: _numbers(seconds[step, at, rank]) for at, op in enumerate(OPS[:-1])},
                 )
+
+
+def _numbers(values: np.ndarray | list[float]) -> Column:
+    return columns.encoded("f8", np.asarray(values, dtype=float).tolist())
 
 
 @pytest.fixture
@@ -91,8 +93,10 @@ def job() -> type[Job]:
     return Job
 
 
-def collectives(ranks: int, steps: int, late: dict[int, float], seed: int = 0, step_s: float = 0.1) -> list:
-    """CollectiveTimings of a job that publishes no phases: two all-reduces a step, the first one waits."""
+def collectives(
+    ranks: int, steps: int, late: dict[int, float], seed: int = 0, step_s: float = 0.1
+) -> list[CollectiveCalls]:
+    """CollectiveCalls of a job that publishes no phases: two all-reduces a step, the first one waits."""
     rng = np.random.default_rng(seed)
     ready = 0.08 * (1 + 0.03 * rng.standard_normal((steps, ranks)))
     for rank, seconds in late.items():
@@ -101,30 +105,28 @@ def collectives(ranks: int, steps: int, late: dict[int, float], seed: int = 0, s
     out = []
     for number, first in enumerate(range(0, steps, 10)):
         keys = [(s, r, c) for s in range(first, first + 10) for r in range(ranks) for c in range(2)]
-        waits = [float(wait[s, r]) if c == 0 else 0.001 for s, r, c in keys]
+        waits = _numbers([float(wait[s, r]) if c == 0 else 0.001 for s, r, c in keys])
+        nothing = columns.whole([0] * len(keys))
         out.append(
-            CollectiveTimings(
+            CollectiveCalls(
                 cluster="default",
                 producer="sidecar-0",
                 sequence=number,
                 job="job",
                 attempt=0,
                 node="node-0",
-                backend="gloo",
-                phases=False,
                 t0_s=1.7e9,
-                ranks=list(range(ranks)),
-                world_sizes=[ranks] * ranks,
+                speakers=speakers(list(range(ranks)), ranks),
                 groups=["default"],
-                group_sizes=[ranks],
+                group_sizes=columns.whole([ranks]),
                 operations=["all_reduce"],
-                rank=[r for _, r, _ in keys],
-                step=[s for s, _, _ in keys],
-                seq=[2 * s + c for s, _, c in keys],
-                group=[0] * len(keys),
-                operation=[0] * len(keys),
-                bytes=[4096] * len(keys),
-                start_s=[s * step_s + float(ready[s, r]) + c * 0.002 for s, r, c in keys],
+                rank=columns.whole([r for _, r, _ in keys]),
+                step=columns.whole([s for s, _, _ in keys]),
+                seq=columns.whole([2 * s + c for s, _, c in keys]),
+                group=nothing,
+                operation=nothing,
+                bytes=columns.whole([4096] * len(keys)),
+                start_s=_numbers([s * step_s + float(ready[s, r]) + c * 0.002 for s, r, c in keys]),
                 duration_s=waits,
                 wait_s=waits,
             )
@@ -134,7 +136,7 @@ def collectives(ranks: int, steps: int, late: dict[int, float], seed: int = 0, s
 
 @pytest.fixture
 def collective_batches() -> Callable[..., list]:
-    """Makes CollectiveTimings of a job without phases."""
+    """Makes CollectiveCalls of a job without phases."""
     return collectives
 
 
@@ -157,16 +159,24 @@ def tick(number: int, cohorts: Cohorts | None = None, **phases: list[float]) -> 
 
 def op_rows(*rows: tuple[int, int, str, float, float] | tuple[int, int, str, float, float, int]) -> StepRows:
     """Rows of phases: (rank, step, op, start, seconds) each, and the micro-batch where it has one."""
-    rank, step, op, start, seconds, microbatch = zip(*((*row, -1)[:6] for row in rows), strict=True)
-    narrow = OpRows(
-        rank=np.array(rank, dtype=np.int64),
-        step=np.array(step, dtype=np.int64),
-        op=np.array([OP_INDEX.get(name, -1) for name in op], dtype=np.int64),
-        microbatch=np.array(microbatch, dtype=np.int64),
-        start_s=np.array(start, dtype=np.float64),
-        duration_s=np.array(seconds, dtype=np.float64),
-    )
-    return widened(narrow)
+    cells = list(dict.fromkeys((rank, step) for rank, step, *_ in rows))
+    seconds = np.full((len(ALL_OPS), len(cells)), np.nan)
+    start_s = np.full(len(cells), np.nan)
+    passes: list[tuple[int, int, int, float, float]] = []
+    unknown = 0
+    for rank, step, op, start, took, *batch in rows:
+        if op not in OP_INDEX:
+            unknown += 1
+            continue
+        where = OP_INDEX[op], cells.index((rank, step))
+        seconds[where] = np.nansum([seconds[where], took])
+        start_s[where[1]] = start if op == "step" else np.fmin(start_s[where[1]], start)
+        if batch and batch[0] >= 0 and op in ("forward", "backward"):
+            passes.append((rank, step, batch[0], *((took, np.nan) if op == "forward" else (np.nan, took))))
+    told = list(zip(*passes, strict=True)) or [()] * 5
+    micro = MicrobatchRows(*(np.array(column, dtype=np.int64) for column in told[:3]), *map(np.array, told[3:]))
+    ranks, steps = (np.array(column, dtype=np.int64) for column in zip(*cells, strict=True))
+    return StepRows(ranks, steps, start_s, seconds, micro, np.zeros(len(cells), dtype=np.int64), unknown)
 
 
 def window_sums(number: int, steps: int = 10, held_back_s: float = 0.0, pairs=None, **ops: list[float]) -> WindowSums:

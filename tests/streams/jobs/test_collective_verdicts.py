@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from paceline import columns
-from paceline.events import CollectiveCalls, LinkSample, PeerLink, Speakers
 from streams.jobs.job_diagnosis import JobDiagnosis
+from tests.timings import Link, Peer, changed, linked, listed, speaking
 
 
 def judge(batches):
@@ -41,11 +40,11 @@ def test_missing_and_repeated_sequence_numbers_are_noted(collective_batches):
     batches = collective_batches(4, 150, {2: 0.05})
     names = ("rank", "step", "seq", "group", "operation", "bytes", "start_s", "duration_s", "wait_s")
     for index, batch in enumerate(batches):
-        columns = {name: list(getattr(batch, name)) for name in names}
-        for column in columns.values():
+        told = {name: listed(getattr(batch, name)) for name in names}
+        for column in told.values():
             column.append(column[3])  # repeated
             del column[10]  # missing
-        batches[index] = msgspec.structs.replace(batch, **columns)
+        batches[index] = changed(batch, **told)
     findings = judge(batches)
     assert {tuple(finding.ranks) for finding in findings} == {(2,)}
     assert any("repeated" in note for note in findings[0].coverage.notes)
@@ -53,27 +52,9 @@ def test_missing_and_repeated_sequence_numbers_are_noted(collective_batches):
 
 def by_nccl(batch, late):
     """The same collectives as NCCL timed them, in which another rank came last."""
-    waits = [0.001 if rank == late else 0.2 for rank in batch.rank]
-    return CollectiveCalls(
-        **{
-            name: getattr(batch, name) for name in ("cluster", "producer", "sequence", "job", "attempt", "node", "t0_s")
-        },
-        summed=True,
-        by_nccl=True,
-        speakers=Speakers(
-            ranks=columns.whole(batch.ranks),
-            world_sizes=columns.whole(batch.world_sizes),
-            devices=["cuda:0"] * len(batch.ranks),
-        ),
-        groups=["0x7f8c all_reduce"],
-        group_sizes=columns.whole(batch.group_sizes[:1]),
-        operations=["all_reduce"],
-        **{name: columns.whole(getattr(batch, name)) for name in ("rank", "step", "seq", "bytes")},
-        group=columns.whole([0] * len(waits)),
-        operation=columns.whole([0] * len(waits)),
-        start_s=columns.offsets(batch.start_s),
-        duration_s=columns.durations(waits),
-        wait_s=columns.durations(waits),
+    waits = [0.001 if rank == late else 0.2 for rank in listed(batch.rank)]
+    return changed(
+        batch, summed=True, by_nccl=True, phases=False, groups=["0x7f8c all_reduce"], duration_s=waits, wait_s=waits
     )
 
 
@@ -93,21 +74,28 @@ def test_nccls_own_times_give_no_second_verdict(collective_batches, phases):
     assert {tuple(one.ranks) for one in found if one.kind == "straggler"} == (set() if phases else {(5,)})
 
 
-def with_links(batches, rtt_of):
+RANKS = range(4)
+
+
+def with_links(batches, rtt_of, **fields):
+    """Each message of collectives, and one of links behind it, as sidecars send them."""
     for number, batch in enumerate(batches):
-        links = [
-            LinkSample(rank=rank, connections=3, rtt_s=rtt_of(rank, number), retransmits=0) for rank in batch.ranks
-        ]
-        slow = [max(rtt_of(rank, number) for rank in batch.ranks) * 8] * len(batch.wait_s)
-        yield msgspec.structs.replace(batch, phases=True, links=links, wait_s=slow)
+        slow = [max(rtt_of(rank, number) for rank in RANKS) * 8] * len(listed(batch.wait_s))
+        yield changed(batch, wait_s=slow, **fields)
+        yield linked([Link(rank, rtt_of(rank, number), connections=3) for rank in RANKS], sequence=number)
 
 
-def test_a_slow_link_is_named_by_its_round_trip(collective_batches):
-    """The rank that is far from every peer while all wait has the slow link."""
-    batches = with_links(collective_batches(4, 300, {}), lambda rank, n: 0.02 if rank == 3 and n >= 10 else 0.0001)
+@pytest.mark.parametrize("phases", [False, True])
+def test_a_slow_link_is_named_by_its_round_trip(collective_batches, phases):
+    """The rank that is far from every peer while all wait has the slow link; also in a job without phases."""
+    batches = with_links(
+        collective_batches(4, 300, {}), lambda rank, n: 0.02 if rank == 3 and n >= 10 else 0.0001, phases=phases
+    )
     findings = judge(batches)
     assert {(tuple(finding.ranks), finding.cause) for finding in findings} == {((3,), "link")}
     assert findings[-1].state == "confirmed"
+    # From the tenth message on, of a second each, every rank waits nearly all of the time.
+    assert findings[-1].cost.lost_s > 10
 
 
 def test_equal_links_accuse_nobody(collective_batches):
@@ -118,42 +106,39 @@ def test_equal_links_accuse_nobody(collective_batches):
 def in_a_ring(rank, rtt_of, size=4):
     """What ``rank`` tells of a ring in which each sends to the next, beside an idle connection that was once fast."""
     to, origin = (rank + 1) % size, (rank - 1) % size
-    return LinkSample(
-        rank=rank,
-        connections=3,
+    return Link(
+        rank,
         rtt_s=0.00003,
-        retransmits=0,
+        connections=3,
         peers=[
-            PeerLink(local=f"10.0.0.{rank}:7{to}", remote=f"10.0.0.{to}:9{rank}", rtt_s=rtt_of(rank, to)),
-            PeerLink(local=f"10.0.0.{rank}:9{origin}", remote=f"10.0.0.{origin}:7{rank}"),
+            Peer(f"10.0.0.{rank}:7{to}", f"10.0.0.{to}:9{rank}", rtt_of(rank, to)),
+            Peer(f"10.0.0.{rank}:9{origin}", f"10.0.0.{origin}:7{rank}"),
         ],
     )
 
 
 def ring_batches(batches, rtt_of):
+    """What the node of all ranks sends."""
     for number, batch in enumerate(batches):
-        links = [in_a_ring(rank, lambda a, b, n=number: rtt_of(a, b, n)) for rank in batch.ranks]
-        yield msgspec.structs.replace(batch, phases=True, links=links, wait_s=[1.0] * len(batch.wait_s))
+        yield changed(batch, phases=True, wait_s=[1.0] * len(listed(batch.wait_s)))
+        yield linked([in_a_ring(rank, lambda a, b, n=number: rtt_of(a, b, n)) for rank in RANKS], sequence=number)
 
 
-def split(batches, size=4):
-    """The same batches from a node for each rank."""
+def split(batches, rtt_of):
+    """The same from a node for each rank."""
     for number, batch in enumerate(batches):
-        for place in range(size):
-            yield msgspec.structs.replace(
-                batch,
-                producer=f"node-{place}",
-                sequence=number,
-                ranks=[place],
-                world_sizes=[size],
-                links=[batch.links[place]],
-            )
+        whole = changed(batch, phases=True, wait_s=[1.0] * len(listed(batch.wait_s)))
+        for rank in RANKS:
+            about = {"producer": f"node-{rank}", "sequence": number}
+            yield speaking(msgspec.structs.replace(whole, **about), [rank], [len(RANKS)])
+            told = linked([in_a_ring(rank, lambda a, b, n=number: rtt_of(a, b, n))], **about)
+            yield speaking(told, [rank], [len(RANKS)])
 
 
-@pytest.mark.parametrize("spread", [list, split])
-def test_a_slow_link_in_a_ring_is_told_from_its_neighbours(collective_batches, spread):
+@pytest.mark.parametrize("sent_by", [ring_batches, split], ids=["one node", "four nodes"])
+def test_a_slow_link_in_a_ring_is_told_from_its_neighbours(collective_batches, sent_by):
     """Who sends into the slow rank sees a slow connection too, but has a fast one on its other side."""
-    slow = ring_batches(collective_batches(4, 300, {}), lambda a, b, n: 0.02 if 2 in (a, b) and n >= 10 else 0.0001)
-    findings = judge(spread(slow))
+    batches = collective_batches(4, 300, {})
+    findings = judge(sent_by(batches, lambda a, b, n: 0.02 if 2 in (a, b) and n >= 10 else 0.0001))
     assert {(tuple(finding.ranks), finding.cause) for finding in findings} == {((2,), "link")}
     assert findings[-1].state == "confirmed"

@@ -154,11 +154,11 @@ class TestMessages:
     """From a node's messages to the finding."""
 
     @pytest.fixture
-    def ended(self, make_wide_training):
+    def ended(self, make_training):
         """A run whose last messages say how its ranks ended."""
 
         def of(*ends, ended=True):
-            *events, last = make_wide_training(ranks=RANKS, seconds=5)
+            *events, last = make_training(ranks=RANKS, seconds=5)
             bye = msgspec.structs.replace(last, sequence=last.sequence + 1, ends=list(ends), ended=ended)
             return [*events, last, bye]
 

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from paceline.events import LinkSample, PeerLink
 from streams.jobs.distances import Distances
-from tests.streams.conftest import calls, joined
+from tests.streams.conftest import joined
+from tests.timings import Link, Peer, linked
 
 
 def end(rank):
@@ -15,13 +15,13 @@ def end(rank):
 
 def sample(rank, **rtt_s):
     """What ``rank`` measured of its connections: ``to_1=0.001`` is its round trip to rank 1."""
-    peers = [PeerLink(local=end(rank), remote=end(int(name[3:])), rtt_s=rtt) for name, rtt in rtt_s.items()]
-    return LinkSample(rank=rank, connections=len(peers), rtt_s=0.0, retransmits=0, peers=peers)
+    peers = [Peer(end(rank), end(int(name[3:])), rtt) for name, rtt in rtt_s.items()]
+    return Link(rank, 0.0, connections=len(peers), peers=peers)
 
 
 def told(distances, samples):
     """The distance of each rank that the samples, as columns, tell of."""
-    ranks, rtts_s = distances.update(joined(calls([], members=1, links=samples)).links)
+    ranks, rtts_s = distances.update(joined(linked(samples)).links)
     return dict(zip(ranks.tolist(), rtts_s.tolist(), strict=True))
 
 
@@ -87,8 +87,7 @@ def test_ends_that_are_remembered_are_bounded():
     """A rank that opens new connections without end does not fill the memory."""
     distances = Distances()
     for port in range(1000):
-        peer = PeerLink(local=f"10.0.0.1:{port}", remote=end(2), rtt_s=0.001)
-        told(distances, [LinkSample(rank=1, connections=1, rtt_s=0.0, retransmits=0, peers=[peer])])
+        told(distances, [Link(1, 0.0, peers=[Peer(f"10.0.0.1:{port}", end(2), 0.001)])])
     assert len(distances.owners) <= 128
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from paceline import columns
 from paceline.events import (
+    CollectiveCalls,
     CollectiveSums,
-    CollectiveTimings,
     OpenCollective,
     RankEnd,
     RankLook,
@@ -20,6 +20,7 @@ from streams.jobs.config import JobConfig
 from streams.jobs.hang import MOST_NEWS, Hang, HangConfig
 from streams.jobs.short_run import ShortRun
 from streams.jobs.waits import MOST_PLACES, Wait, Waits
+from tests.timings import speakers
 from tests.work_done import counted
 
 RANKS, MANY, STEPS_A_RANK = 4, 256, 500
@@ -32,16 +33,21 @@ def stands(rank, ranks=RANKS):
     )
 
 
-def calls(rank, sequence, rows=(), open_=(), now_s=None):
-    """A node's message of ``rank``: collectives that have ended, by their numbers, and those that have not."""
-    zeros = [0] * len(rows)
-    return CollectiveTimings(
-        **ABOUT, producer=f"p{rank}", sequence=sequence, node=f"n{rank}", backend="gloo", phases=True,
-        ranks=[rank], world_sizes=[RANKS], groups=["world"], group_sizes=[RANKS], operations=["all_reduce"],
-        rank=[rank] * len(rows), step=[2] * len(rows), seq=list(rows), group=zeros, operation=zeros, bytes=zeros,
-        start_s=[0.0] * len(rows), duration_s=[0.1] * len(rows), wait_s=[0.0] * len(rows),
-        open=list(open_), now_s=now_s,
+def calls(rank, sequence, rows):
+    """A node's message of collectives of ``rank`` that have ended, by their numbers: it sends no steps."""
+    zeros = columns.whole([0] * len(rows))
+    return CollectiveCalls(
+        **ABOUT, producer=f"p{rank}", sequence=sequence, node=f"n{rank}", speakers=speakers([rank], RANKS),
+        groups=["world"], group_sizes=columns.whole([RANKS]), operations=["all_reduce"],
+        rank=columns.whole([rank] * len(rows)), step=columns.whole([2] * len(rows)), seq=columns.whole(rows),
+        group=zeros, operation=zeros, bytes=zeros, start_s=zeros, duration_s=columns.durations([0.1] * len(rows)),
+        wait_s=zeros,
     )  # fmt: skip
+
+
+def waits(rank, sequence, now_s):
+    """A node's message that ``rank`` still stands in collective 1."""
+    return steps(rank, sequence, open=[stands(rank)], now_s=now_s)
 
 
 def steps(rank, sequence, of=(), **more):
@@ -49,7 +55,7 @@ def steps(rank, sequence, of=(), **more):
     whole, seconds = columns.whole, columns.durations
     return StepTimings(
         **ABOUT, producer=f"p{rank}", sequence=sequence, node=f"n{rank}",
-        speakers=Speakers(ranks=whole([rank]), world_sizes=whole([RANKS]), devices=["cpu"]),
+        speakers=speakers([rank], RANKS),
         rank=whole([rank] * len(of)), step=whole(list(of)), start_s=columns.offsets([1.0] * len(of)),
         step_s=seconds([0.1] * len(of)), phases={}, **more,
     )  # fmt: skip
@@ -61,7 +67,7 @@ def job():
     verdicts = Collectives(JobConfig(), ShortRun())
     for rank in range(RANKS):
         verdicts.update(calls(rank, 0, rows=[0]))
-    found = [one for rank in (0, 1, 3) for one in verdicts.update(calls(rank, 1, open_=[stands(rank)], now_s=131.0))]
+    found = [one for rank in (0, 1, 3) for one in verdicts.update(waits(rank, 1, now_s=131.0))]
     assert (found[-1].state, found[-1].ranks) == ("suspected", [2])
     return verdicts
 
@@ -71,16 +77,16 @@ def states(found):
 
 
 def test_a_message_that_does_not_say_who_waits_ends_no_hang(job):
-    """An older producer, links or facts alone: it has no time, and no rows of those who wait."""
+    """Links or facts alone: it has no time, and no rows of those who wait."""
     for rank in (0, 1, 3):
         assert states(job.update(steps(rank, 2))) == []
-    assert states(job.update(calls(0, 3, open_=[stands(0)], now_s=161.0))) == ["confirmed"]
+    assert states(job.update(waits(0, 3, now_s=161.0))) == ["confirmed"]
 
 
 def test_rows_of_another_rank_end_no_hang(job):
     """One node's message in which one of its ranks has gone on."""
     assert states(job.update(steps(2, 1, of=[3]))) == []
-    assert states(job.update(calls(0, 2, open_=[stands(0)], now_s=161.0))) == ["confirmed"]
+    assert states(job.update(waits(0, 2, now_s=161.0))) == ["confirmed"]
 
 
 def test_ranks_that_have_rows_again_have_gone_on(job):
@@ -95,6 +101,12 @@ def test_collectives_that_end_later_end_it_as_well(job):
     assert states(found)[-1:] == ["recovered"]
 
 
+def test_collectives_of_before_that_are_told_late_end_no_hang(job):
+    """They were called before the one in which the ranks wait."""
+    assert [one for rank in range(RANKS) for one in job.update(calls(rank, 2, rows=[0]))] == []
+    assert states(job.update(waits(0, 3, now_s=161.0))) == ["confirmed"]
+
+
 def test_a_node_that_says_that_nobody_waits_ends_it(job):
     """It has a time, and lists no rank."""
     found = [one for rank in (0, 1, 3) for one in job.update(steps(rank, 2, now_s=140.0))]
@@ -106,10 +118,10 @@ def test_a_look_lasts_until_its_rank_goes_on(job):
     look = RankLook(rank=2, time_s=0.0, doing="computing", moved=False, line="train.py:45 evaluate", pid=7)
     job.update(steps(2, 1, now_s=131.0, looks=[look]))
     job.update(steps(2, 2))
-    job.update(calls(0, 2, open_=[stands(0)], now_s=161.0))
+    job.update(waits(0, 2, now_s=161.0))
     assert [seen.line for seen in job.hang.tracker.get("job").measured.stop.places] == ["train.py:45 evaluate"]
     job.update(steps(2, 3, of=[3]))
-    job.update(calls(0, 3, open_=[stands(0)], now_s=162.0))
+    job.update(waits(0, 3, now_s=162.0))
     assert job.hang.tracker.get("job").measured.stop.places == []
 
 
@@ -277,7 +289,7 @@ def ends(rank, sequence):
 @pytest.mark.parametrize("first", [0, 2])
 def test_a_job_that_hung_until_its_ranks_gave_up_has_died_of_that(job, first):
     """In whatever order they give up, and though none waits any longer once the last message comes."""
-    assert states(job.update(calls(0, 2, open_=[stands(0)], now_s=161.0))) == ["confirmed"]
+    assert states(job.update(waits(0, 2, now_s=161.0))) == ["confirmed"]
     found = [one for rank in sorted(range(RANKS), key=lambda rank: rank != first) for one in job.update(ends(rank, 9))]
     (died,) = (one for one in found if one.kind == "died")
     assert died.ranks == []
@@ -289,7 +301,7 @@ def test_a_job_that_hung_until_its_ranks_gave_up_has_died_of_that(job, first):
 
 def test_a_job_that_went_on_after_a_hang_has_not_died_of_it(job):
     """It ended later, by itself."""
-    assert states(job.update(calls(0, 2, open_=[stands(0)], now_s=161.0))) == ["confirmed"]
+    assert states(job.update(waits(0, 2, now_s=161.0))) == ["confirmed"]
     for rank in range(RANKS):
         job.update(calls(rank, 3, rows=[1]))
     (died,) = (one for rank in range(RANKS) for one in job.update(ends(rank, 9)) if one.kind == "died")

@@ -3,25 +3,27 @@
 import copy
 import dataclasses
 import functools
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
 from paceline import columns
-from paceline.events import RANK_LIMIT, OpTimings, RankCondition, Speakers, StepTimings, Thresholds
+from paceline.events import RANK_LIMIT, RankCondition, StepTimings, Thresholds
 from paceline.gpu.throttle import HARDWARE_THERMAL
+from paceline.sidecar.condition_columns import condition_columns
 from streams.jobs.config import JobConfig
 from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.shared_rows import SharedRows
 from streams.snapshots import pack, unpack
+from tests.timings import changed, listed, speakers, speaking
 
 #: Of the state, as it is stored now.
-LAYOUT = 16
+LAYOUT = 17
 
 SLOW = {2: {"forward": 0.03, "backward": 0.06}}
-ROWS = ("rank", "step", "op", "microbatch", "start_s", "duration_s")
-RANKS = ("ranks", "world_sizes", "devices", "dp", "tp", "pp", "conditions")
+ROWS = ("rank", "step", "start_s", "step_s", "seq", "group", "operation", "bytes", "duration_s", "wait_s")
 replace = msgspec.structs.replace
 
 
@@ -42,15 +44,17 @@ def thresholds(**values):
 
 def crowd(event, producers=24):
     """Messages that say nothing, each of another node: so many must come before one is judged."""
-    columns = [*RANKS, *ROWS, *(["seq", "group", "operation", "bytes", "wait_s"] if hasattr(event, "seq") else [])]
-    empty = {name: [] for name in columns if hasattr(event, name)}
-    return [replace(event, producer=f"node {number}", sequence=0, **empty) for number in range(producers)]
+    none: dict[str, Any] = {name: [] for name in ROWS if hasattr(event, name)}
+    if isinstance(event, StepTimings):
+        none["phases"] = {key: [] for key in event.phases}
+    empty = speaking(changed(event, **none), [])
+    return [replace(empty, producer=f"node {number}", sequence=0) for number in range(producers)]
 
 
 def heated(event, rank=2):
-    """What the ranks of a message went through: the GPU of ``rank`` is too hot and slower, from the beginning."""
-    ends_s = event.t0_s + max(event.start_s)
-    return [
+    """A message with what its ranks went through: the GPU of ``rank`` is too hot and slower, from the beginning."""
+    ends_s = event.t0_s + max(listed(event.start_s))
+    told = [
         RankCondition(
             rank=one,
             time_s=ends_s,
@@ -59,13 +63,19 @@ def heated(event, rank=2):
             sm_clock_mhz=900.0 if one == rank else 1980.0,
             major_faults=0,
         )
-        for one in event.ranks
+        for one in listed(event.speakers.ranks)
     ]
+    return replace(event, conditions=condition_columns(told, event.t0_s))
 
 
 def placed(events, **places):
     """The events with what ``places`` gives for each rank."""
-    return [replace(event, **{name: [of[r] for r in event.ranks] for name, of in places.items()}) for event in events]
+    made = []
+    for event in events:
+        own = {name: [of[rank] for rank in listed(event.speakers.ranks)] for name, of in places.items()}
+        who = {name: one if name == "devices" else columns.whole(one) for name, one in own.items()}
+        made.append(replace(event, speakers=replace(event.speakers, **who)))
+    return made
 
 
 @pytest.fixture
@@ -160,7 +170,8 @@ def test_an_accused_rank_is_told_with_its_place_and_its_stage(slow, whole):
     (node,) = {node for finding in whole for node in finding.nodes}
     assert node == "node-1"
     moved = [
-        replace(event, node="spare") if at > 8 and event.ranks == [2, 3] else event for at, event in enumerate(slow)
+        replace(event, node="spare") if at > 8 and listed(event.speakers.ranks) == [2, 3] else event
+        for at, event in enumerate(slow)
     ]
     moved = placed(
         moved, devices=["GPU-0", "GPU-1", "GPU-2", "GPU-3"], pp=[0, 0, 1, 1], dp=[0, 1, 0, 1], tp=[0, 0, 0, 0]
@@ -182,7 +193,10 @@ def test_the_first_steps_say_nothing(job):
 def test_time_before_the_forward_is_input_only_where_there_is_no_loader(job):
     """A loader that was seen once is remembered, also over a restart, and if nothing was judged meanwhile."""
     events = list(job(fault={2: {"data": 0.05}}).batches())
-    by_hand = [replace(event, ops=["prepare", *event.ops[1:]]) for event in events]
+    by_hand = []
+    for event in events:
+        data, *others = event.phases.items()
+        by_hand.append(replace(event, phases={"prepare": data[1]} | dict(others)))
     assert told(judged(by_hand)) == {("straggler", "input_pipeline", (2,))}
     diagnosis = JobDiagnosis()
     judged(crowd(events[0], 1), diagnosis)
@@ -192,7 +206,7 @@ def test_time_before_the_forward_is_input_only_where_there_is_no_loader(job):
 
 def test_what_the_device_went_through_explains_the_slow_rank(slow):
     """Conditions come with the rows of their node."""
-    hot = [replace(event, conditions=heated(event)) for event in slow]
+    hot = [heated(event) for event in slow]
     assert told(judged(hot)) == {("straggler", "throttling", (2,))}
 
 
@@ -291,9 +305,9 @@ def test_tensor_parallel_ranks_that_do_not_tell_their_place_are_of_one_pipeline(
 @pytest.mark.long
 @pytest.mark.parametrize("most", [RANK_LIMIT, 2**53])
 def test_a_place_that_no_rank_can_have_is_none(job, most):
-    """The largest number that an event may carry stops no message: what its rows say is judged."""
+    """It is as one that is not told, and the largest number that an event may carry stops no message."""
     events = placed(job(fault=SLOW).batches(), dp=[0, 0, 1, most], tp=[0, most, 0, 0], pp=[0] * 4)
-    assert pipelines(events) == {frozenset({0}), frozenset({2})}
+    assert pipelines(events) == {frozenset({0, 1}), frozenset({2})}
     assert told(judged(events)) == {("straggler", "worker_compute", (2,))}
 
 
@@ -419,7 +433,7 @@ def test_every_part_of_the_state_is_read_back(job, collective_batches, make_fact
     """Of a job with stages, conditions, facts, open steps and a missing rank: stored again, the same to a byte."""
     events = list(job(nodes=2, fault=SLOW, world=5, steps=200).batches())
     events = placed(events, pp=[0, 0, 1, 1], dp=[0, 1, 0, 1], tp=[0, 0, 0, 0])
-    events = [replace(event, conditions=heated(event)) for event in events]
+    events = [heated(event) for event in events]
     diagnosis, empty = JobDiagnosis(), unpack(LAYOUT, JobDiagnosis().snapshot())
     calls = collective_batches(4, 120, {1: 0.04})
     judged([*events[:-1], *calls[:-1], *crowd(events[0], 26), *crowd(calls[0], 26), events[-1], calls[-1]], diagnosis)
@@ -466,7 +480,7 @@ def test_at_the_end_of_a_job_its_straggler_is_told_with_its_last_step_and_whole_
 
 def goodbyes(batches):
     """The last messages of nodes, without any step: their ranks have left."""
-    last = {event.node: event for event in batches if isinstance(event, OpTimings)}
+    last = {event.node: event for event in batches if isinstance(event, StepTimings)}
     return [
         StepTimings(
             cluster=event.cluster,
@@ -476,7 +490,7 @@ def goodbyes(batches):
             attempt=event.attempt,
             node=event.node,
             t0_s=event.t0_s,
-            speakers=Speakers(ranks=columns.whole([]), world_sizes=columns.whole([]), devices=[]),
+            speakers=speakers([]),
             rank=columns.whole([]),
             step=columns.whole([]),
             start_s=columns.offsets([]),

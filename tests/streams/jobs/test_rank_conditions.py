@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from paceline.events import RankCondition
+from paceline.sidecar.condition_columns import condition_columns
 from streams.episodes.causes import Verdict
 from streams.jobs.rank_conditions import RankConditions, condition_rows
 
@@ -17,7 +18,9 @@ HOT = 0x40
 def tell(make_training):
     """Makes the rows of conditions that a message brings."""
     message = make_training(seconds=1)[0]
-    return lambda told: condition_rows([msgspec.structs.replace(message, conditions=told)])
+    return lambda told: condition_rows(
+        [msgspec.structs.replace(message, conditions=condition_columns(told, message.t0_s))]
+    )
 
 
 @pytest.fixture

@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 
 from paceline import columns, topics
-from paceline.events import CollectiveTimings, Finding, RankBreakdown, Speakers, StepTimings
+from paceline.events import CollectiveCalls, Finding, RankBreakdown, StepTimings
 from streams.jobs import short_run, short_run_evidence
 from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.jobs.short_run import MOST_CALLS, ShortRun
 from streams.jobs.short_run_evidence import MOST_TOLD
 from streams.processor import Processor
 from streams.robust import peers_median
+from tests.timings import numbers, speakers
 
 #: Milliseconds that eight ranks' devices computed, waited for others, copied and were idle, and from a kernel's launch
 #: to its start: a real step of a tensor-parallel job, in which the hosts of ranks 0 and 6 launch too slowly.
@@ -25,7 +26,7 @@ def make_run(make_training):
     def run(steps, **arguments):
         events = make_training(seconds=steps, step_s=1.0, slow_from_s=0, **arguments)
         processor = Processor()
-        found = [said for event in events for _, said in processor.update(topics.OP_V1, event)]
+        found = [said for event in events for _, said in processor.update(topics.OP, event)]
         found += [said for _, said in processor.finish()]
         return [said for said in found if isinstance(said, Finding)]
 
@@ -55,30 +56,28 @@ def breakdown(rank, told):
 def collectives(late, group="tp", ranks=8):
     """One message: in each collective, the rank ``late`` comes 5 ms after all others, who wait; None: no rank does."""
     rows = [(rank, seq, one) for seq, one in enumerate(late) for rank in range(ranks)]
-    columns = {"rank": [rank for rank, *_ in rows], "seq": [seq for _, seq, _ in rows]}
-    seconds = [0.001 if rank == one or one is None else 0.006 for rank, _, one in rows]
-    none = [0] * len(rows)
-    return CollectiveTimings(
+    seconds = numbers([0.001 if rank == one or one is None else 0.006 for rank, _, one in rows])
+    none = numbers([0] * len(rows))
+    return CollectiveCalls(
         cluster="c",
         producer="p",
         sequence=0,
         job="job",
         attempt=0,
         node="n",
-        backend="nccl",
         phases=True,
         t0_s=1.7e9,
-        ranks=list(range(ranks)),
-        world_sizes=[ranks] * ranks,
+        speakers=speakers(range(ranks)),
         groups=[group],
-        group_sizes=[ranks],
+        group_sizes=numbers([ranks]),
         operations=["all_reduce"],
-        **columns,
+        rank=numbers([rank for rank, *_ in rows]),
+        seq=numbers([seq for _, seq, _ in rows]),
         step=none,
         group=none,
         operation=none,
         bytes=none,
-        start_s=[0.01 * seq for seq in columns["seq"]],
+        start_s=numbers([0.01 * seq for _, seq, _ in rows]),
         duration_s=seconds,
         wait_s=seconds,
     )
@@ -185,7 +184,7 @@ def test_what_is_kept_is_bounded(monkeypatch):
     diagnosis.update(collectives([1] * 50))
     assert diagnosis.short.calls_heard == 100
     names = [f"group-{number}" for number in range(1000)]
-    named = msgspec.structs.replace(collectives([1]), producer="names", groups=names, group_sizes=[8] * 1000)
+    named = msgspec.structs.replace(collectives([1]), producer="names", groups=names, group_sizes=numbers([8] * 1000))
     diagnosis.update(named)
     assert list(diagnosis.short.groups) == ["tp"]
     assert diagnosis.short.calls_left_out == 308
@@ -210,7 +209,7 @@ def heard_until(make_training, ended):
     events = make_training(seconds=4, step_s=1.0, slow_from_s=0, job="short")
     last = {event.node: event for event in events}
     for event in events:
-        processor.update(topics.OP_V1, event)
+        processor.update(topics.OP, event)
     for event in last.values() if ended else ():
         processor.update(topics.OP, goodbye(event))
     (key,) = processor.states
@@ -224,7 +223,7 @@ def goodbye(event):
         **{name: getattr(event, name) for name in ("cluster", "producer", "job", "attempt", "node")},
         sequence=event.sequence + 1,
         t0_s=event.t0_s,
-        speakers=Speakers(ranks=none, world_sizes=none, devices=[]),
+        speakers=speakers([]),
         rank=none,
         step=none,
         start_s=columns.offsets([]),

@@ -2,9 +2,9 @@
 
 import pytest
 
-from paceline.events import LinkSample
 from streams.jobs.accused import AccusedRank
 from streams.jobs.slow_links import LinksConfig, SlowLinks, said
+from tests.timings import Link, linked
 
 RANKS = 4
 
@@ -16,13 +16,10 @@ def run(make_calls, join):
     def judge(rtts, wait=0.5, links=None, start=0, near_s=0.001):
         links, told, last = links or SlowLinks(LinksConfig()), [], None
         for number, far_s in enumerate(rtts, start):
-            samples = [
-                LinkSample(rank=rank, connections=1, rtt_s=far_s if rank == 2 else near_s, retransmits=rank)
-                for rank in range(RANKS)
-            ]
+            samples = [Link(rank, far_s if rank == 2 else near_s, retransmits=rank) for rank in range(RANKS)]
             rows = [(rank, number, float(number), wait) for rank in range(RANKS)]
             rows += [(rank, number, number + 0.5, min(wait, 0.5)) for rank in range(RANKS)] if wait else []
-            batch = join(make_calls(rows, members=RANKS, links=samples))
+            batch = join(make_calls(rows, members=RANKS), linked(samples))
             for episode in links.update(batch):
                 told.append((number, episode.subject, episode.state))
                 last = episode

@@ -5,7 +5,9 @@ import pytest
 
 from paceline.events import OVERLAYS, RankCondition
 from paceline.gpu.throttle import HARDWARE_THERMAL
+from paceline.sidecar.condition_columns import condition_columns
 from streams.jobs.job_diagnosis import JobDiagnosis
+from tests.timings import listed
 
 replace = msgspec.structs.replace
 
@@ -18,24 +20,22 @@ def found(events):
 
 def heated(event, until):
     """The GPU of rank 2 is too hot from step 60 until ``until``."""
-    hot = 60 <= min(event.step) < until
-    ends_s = event.t0_s + max(event.start_s)
+    hot = 60 <= min(listed(event.step)) < until
+    ends_s = event.t0_s + max(listed(event.start_s))
     mask = HARDWARE_THERMAL.bit if hot else 0
     clock = 900.0 if hot else 1980.0
-    return replace(
-        event,
-        conditions=[
-            RankCondition(
-                rank=rank,
-                time_s=ends_s,
-                span_s=1.0,
-                throttle_reasons=mask if rank == 2 else 0,
-                sm_clock_mhz=clock if rank == 2 else 1980.0,
-                major_faults=0,
-            )
-            for rank in event.ranks
-        ],
-    )
+    told = [
+        RankCondition(
+            rank=rank,
+            time_s=ends_s,
+            span_s=1.0,
+            throttle_reasons=mask if rank == 2 else 0,
+            sm_clock_mhz=clock if rank == 2 else 1980.0,
+            major_faults=0,
+        )
+        for rank in listed(event.speakers.ranks)
+    ]
+    return replace(event, conditions=condition_columns(told, event.t0_s))
 
 
 def excess(finding):

@@ -13,6 +13,7 @@ from simulator.spec import Spec
 from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.processor import Processor
 from streams.routes import ROUTES
+from tests.timings import listed
 
 SLOW = {"forward": 0.03, "backward": 0.06}
 
@@ -120,8 +121,8 @@ def test_a_rank_that_was_slow_before_the_rest_of_its_node_is_told_to_be_part_of_
     alone = job(ranks=32, nodes=4, fault=late([9]), when=lambda step: step >= 40)
     rest = job(ranks=32, nodes=4, fault=late(range(8, 16)), when=lambda step: step >= 100)
     batches = [
-        *[one for one in alone.batches() if one.step[0] < 100],
-        *[one for one in rest.batches() if one.step[0] >= 100],
+        *[one for one in alone.batches() if listed(one.step)[0] < 100],
+        *[one for one in rest.batches() if listed(one.step)[0] >= 100],
     ]
     findings = judge(batches)
     ended = [finding for finding in findings if finding.ranks == [9]][-1]
@@ -137,8 +138,8 @@ def test_a_rank_that_stays_slow_when_its_node_is_well_again_is_a_finding_of_its_
     whole = job(ranks=32, nodes=4, fault=late(range(8, 16)), steps=240)
     after = job(ranks=32, nodes=4, fault=late([9]), steps=240)
     batches = [
-        *[one for one in whole.batches() if one.step[0] < 150],
-        *[one for one in after.batches() if one.step[0] >= 150],
+        *[one for one in whole.batches() if listed(one.step)[0] < 150],
+        *[one for one in after.batches() if listed(one.step)[0] >= 150],
     ]
     findings = judge(batches)
     node = [finding for finding in findings if len(finding.ranks) > 1]
@@ -322,7 +323,7 @@ def test_a_unit_that_its_ranks_leave_while_it_is_slow_comes_to_an_end(job: Calla
     """A node that takes another name: what is said of the old one is closed, and the new one is judged."""
     batches = list(job(ranks=32, nodes=4, fault=late(range(8, 16)), steps=200).batches())
     renamed = [
-        msgspec.structs.replace(one, node="moved") if one.step[0] >= 110 and one.node == "node-1" else one
+        msgspec.structs.replace(one, node="moved") if listed(one.step)[0] >= 110 and one.node == "node-1" else one
         for one in batches
     ]
     last = {tuple(finding.nodes): finding for finding in judge(renamed)}

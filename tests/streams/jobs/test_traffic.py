@@ -3,8 +3,8 @@
 import pytest
 
 from paceline.bus_turns import TURNS
-from paceline.events import LinkSample
 from streams.jobs.traffic import Traffic, TrafficConfig, said
+from tests.timings import Link, linked
 
 RANKS = 4
 MIB = 1 << 20
@@ -18,8 +18,8 @@ def run(make_calls, join):
         traffic, told, last = traffic or Traffic(config or TrafficConfig()), [], None
         for second in range(start, start + seconds):
             rows = [(rank, second, float(second), wait) for rank, wait in enumerate(waits)]
-            links = [LinkSample(rank=0, connections=1, rtt_s=0.001, retransmits=0, rated_bytes_per_s=rated)]
-            batch = join(make_calls(rows, members=RANKS, size=MIB, links=links, **calls))
+            links = linked([Link(0, 0.001, rated_bytes_per_s=rated)])
+            batch = join(make_calls(rows, members=RANKS, size=MIB, **calls), links)
             episode = traffic.update(batch)
             if episode is not None:
                 told.append((second, episode.state))

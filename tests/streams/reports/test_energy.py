@@ -42,7 +42,7 @@ def test_what_was_estimated_is_called_so():
 def test_without_devices_there_is_no_line(make_training):
     """A run whose devices nobody sampled: not 0 Wh."""
     assert of_nodes(EnergyBook(), PRICES, ()) == []
-    assert "Energy" not in said(topics.OP_V1, make_training(ranks=2, seconds=5))
+    assert "Energy" not in said(topics.OP, make_training(ranks=2, seconds=5))
 
 
 def said(topic, events):

@@ -49,7 +49,7 @@ def test_one_rank_is_too_little_to_judge(panel_of, make_training):
 def test_one_process_is_told_that_it_is_alone(panel_of, make_training, seconds):
     """However long it runs: more steps bring no verdict, and what says so is not called confirmed."""
     events, processor = make_training(ranks=1, nodes=1, seconds=seconds), Processor()
-    found = [said for event in events for _, said in processor.update(topics.OP_V1, event)]
+    found = [said for event in events for _, said in processor.update(topics.OP, event)]
     found += [said for _, said in processor.finish()]
     (verdict,) = [line for line in panel_of(*events, *found).splitlines() if line.strip().startswith("Verdict")]
     assert verdict.split(maxsplit=1)[1] == f"One rank, {10 * seconds} steps: there is no other rank to compare it with."
@@ -58,7 +58,7 @@ def test_one_process_is_told_that_it_is_alone(panel_of, make_training, seconds):
 def test_a_few_steps_are_too_little_to_judge(panel_of, make_training):
     """It says what there should be, and not that no rank holds the job back."""
     events, processor = make_training(ranks=2, seconds=1), Processor()
-    found = [said for event in events for _, said in processor.update(topics.OP_V1, event)]
+    found = [said for event in events for _, said in processor.update(topics.OP, event)]
     found += [said for _, said in processor.finish()]
     (verdict,) = [line for line in panel_of(*events, *found).splitlines() if line.strip().startswith("Verdict")]
     assert (
@@ -239,9 +239,9 @@ def test_steps_too_short_for_its_windows_are_named(panel_of, make_training):
     assert "steps of less than 1 ms are too short" in text
 
 
-def test_ranks_that_only_tell_how_they_are_set_up_were_not_compared(panel_of, make_wide_training):
+def test_ranks_that_only_tell_how_they_are_set_up_were_not_compared(panel_of, make_training):
     """A log of NCCL has no step: nobody is cleared by it."""
-    (event,) = make_wide_training(ranks=2, nodes=1, seconds=1)
+    (event,) = make_training(ranks=2, nodes=1, seconds=1)
     none = columns.whole([])
     rows = {"rank": none, "step": none, "start_s": none, "step_s": none, "phases": {}}
     text = panel_of(msgspec.structs.replace(event, **rows))
@@ -312,18 +312,16 @@ def exchanging(events, work_s, step_s, waited_s=0.0):
     ],
     ids=["alike", "apart", "another_library"],
 )
-def test_without_a_collective_the_steps_say_whether_ranks_wait(panel_of, make_wide_training, work_s, step_s, words):
+def test_without_a_collective_the_steps_say_whether_ranks_wait(panel_of, make_training, work_s, step_s, words):
     """A probe sees every collective of torch.distributed; those of Horovod and of MPI it does not see."""
-    events = make_wide_training(ranks=3, nodes=1, seconds=5)
+    events = make_training(ranks=3, nodes=1, seconds=5)
     text = panel_of(*exchanging(events, work_s, step_s), described())
     assert f"  Verdict  {words}\n  Why      median rank works " in text
 
 
-def test_where_a_collective_was_seen_or_could_be_missed_ranks_are_not_asked_whether_they_wait(
-    panel_of, make_wide_training
-):
+def test_where_a_collective_was_seen_or_could_be_missed_ranks_are_not_asked_whether_they_wait(panel_of, make_training):
     """A trace may hold collectives that are not recognised."""
-    events, alike = make_wide_training(ranks=3, nodes=1, seconds=5), [0.1] * 3
+    events, alike = make_training(ranks=3, nodes=1, seconds=5), [0.1] * 3
     assert "torch.distributed" not in panel_of(*exchanging(events, alike, alike, 0.01), described())
     assert "torch.distributed" not in panel_of(*exchanging(events, alike, alike))
 
@@ -370,7 +368,7 @@ def test_a_job_that_hung_until_it_was_ended_is_told_what_to_do_about_the_hang(
     blocked = "Ranks 0 and 2 have been blocked; rank 1 has not called it. Next: py-spy dump --pid 4121 on node gpu-3."
     hang = msgspec.structs.replace(found, id="h", kind="hang", state="confirmed", ranks=[1], summary=blocked)
     events, processor = make_training(ranks=2, seconds=1), Processor()
-    short = [said for event in events for _, said in processor.update(topics.OP_V1, event)]
+    short = [said for event in events for _, said in processor.update(topics.OP, event)]
     short += [said for _, said in processor.finish()]
     summary = "Died: no rank is to blame: ended from outside. Next: read the traceback."
     died = msgspec.structs.replace(found, id="d", kind="died", state="confirmed", ranks=ranks, summary=summary)

@@ -5,6 +5,7 @@ import pytest
 
 from paceline.events import Cost, Coverage, Finding
 from streams.reports.summary import Summary
+from tests.timings import changed, listed
 
 
 @pytest.fixture
@@ -57,33 +58,33 @@ def test_the_order_of_nodes_changes_no_total_and_a_repeat_adds_nothing(make_trai
     """Each producer's messages in order, twice, the second node's first."""
     events = make_training(ranks=2, seconds=2)
     (usual,) = told(*events).jobs.values()
-    turned = sorted(events, key=lambda event: -event.ranks[0])
+    turned = sorted(events, key=lambda event: -listed(event.speakers.ranks)[0])
     (job,) = told(*(event for event in turned for _ in range(2))).jobs.values()
     assert (job.phase_s, job.rank_steps) == (usual.phase_s, usual.rank_steps)
 
 
 def test_rows_that_cannot_be_are_left_out(make_training):
-    """Negative and NaN seconds, absurd ranks, steps and ops."""
+    """Negative and NaN seconds, absurd ranks and steps, and a phase of no name."""
     (event, *_) = make_training(ranks=1, nodes=1, seconds=1)
-    count = len(event.rank)
+    count = len(listed(event.rank))
+    nothing = {name: [float("nan")] * count for name in event.phases}
     (usual,) = told(event).jobs.values()
-    for column, value in (
-        ("duration_s", -1.0),
-        ("duration_s", float("nan")),
-        ("rank", 10**9),
-        ("step", -1),
-        ("op", 99),
+    for fields in (
+        {"step_s": [-1.0] * count, "phases": {name: [-1.0] * count for name in event.phases}},
+        {"step_s": [float("nan")] * count, "phases": nothing},
+        {"rank": [10**9] * count},
+        {"step": [-1] * count},
+        {"step_s": [float("nan")] * count, "phases": {"tea": [1.0] * count}},
     ):
-        odd = msgspec.structs.replace(event, **{column: [value] * count})
-        (job,) = told(event, msgspec.structs.replace(odd, sequence=1)).jobs.values()
+        (job,) = told(event, changed(event, sequence=1, **fields)).jobs.values()
         assert (job.phase_s, job.rank_steps) == (usual.phase_s, usual.rank_steps)
 
 
 def test_nothing_heard_is_nothing_known(make_training):
     """No median before the first step; an empty message is a rank that was heard."""
     (event, *_) = make_training(ranks=1, nodes=1, seconds=1)
-    names = ("rank", "step", "op", "microbatch", "start_s", "duration_s")
-    (job,) = told(msgspec.structs.replace(event, **{name: [] for name in names})).jobs.values()
+    names = ("rank", "step", "start_s", "step_s")
+    (job,) = told(changed(event, phases={}, **{name: [] for name in names})).jobs.values()
     assert (job.median_step_s, job.steps, job.first_step) == (None, 0, None)
     assert (told().jobs, told().found) == ({}, False)
 

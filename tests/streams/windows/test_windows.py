@@ -9,6 +9,7 @@ from paceline.sequences import Sequences
 from streams.windows import job_windows as job_windows_file
 from streams.windows.job_windows import PATIENCE_S, JobWindows
 from streams.windows.node_windows import DeviceWindows, HostWindows
+from tests.timings import changed, listed
 
 
 def said(decision, events):
@@ -46,9 +47,9 @@ def counted(found, length_s):
 
 
 @pytest.mark.parametrize("cut", [None, 0, 3])
-def test_when_all_have_said_goodbye_the_windows_hold_every_step(make_wide_training, cut):
+def test_when_all_have_said_goodbye_the_windows_hold_every_step(make_training, cut):
     """The last second, and the last window of each length, though no later step shows that they are over."""
-    events = make_wide_training(seconds=12)
+    events = make_training(seconds=12)
     events += goodbyes(events)
     windows, found = JobWindows(), []
     for number, event in enumerate(events):
@@ -61,9 +62,9 @@ def test_when_all_have_said_goodbye_the_windows_hold_every_step(make_wide_traini
     assert (windows.finish(), windows.conclude()) == ([], []), "and no step twice"
 
 
-def test_a_job_whose_other_node_has_not_reported_yet_has_not_ended(make_wide_training):
+def test_a_job_whose_other_node_has_not_reported_yet_has_not_ended(make_training):
     """One node is through before the first message of the other comes, or while its last are on their way."""
-    events = make_wide_training(seconds=12)
+    events = make_training(seconds=12)
     other = [event for event in events if event.node == "node-1"]
     for late in (other, other[-3:]):
         told = [event for event in events if event not in late]
@@ -139,14 +140,14 @@ def test_a_node_that_falls_silent_does_not_stop_the_windows(make_training, quiet
     assert found[-1].last_step > 450
 
 
+def with_data(event, seconds):
+    """``event`` with so many seconds of data in each row."""
+    return changed(event, phases=event.phases | {"data": [seconds] * len(listed(event.rank))})
+
+
 def test_a_phase_of_zero_seconds_is_told_and_one_not_measured_is_not(make_training):
     """0.0 is a value; a phase that a producer never tells is left out."""
-    events = [
-        msgspec.structs.replace(
-            event, duration_s=[0.0 if op == 0 else value for op, value in zip(event.op, event.duration_s, strict=True)]
-        )
-        for event in make_training(seconds=5)
-    ]
+    events = [with_data(event, 0.0) for event in make_training(seconds=5)]
     window = rank_windows(said(JobWindows(), events))[0]
     assert window.phase_mean_s["data"] == 0.0
     assert "checkpoint" not in window.phase_mean_s
@@ -154,12 +155,7 @@ def test_a_phase_of_zero_seconds_is_told_and_one_not_measured_is_not(make_traini
 
 def test_a_phase_that_is_longer_than_any_step_is_left_out(make_training):
     """A column holds more than the wire's numbers may be, and the window of its rank can be read all the same."""
-    events = [
-        msgspec.structs.replace(
-            event, duration_s=[1e11 if op == 0 else value for op, value in zip(event.op, event.duration_s, strict=True)]
-        )
-        for event in make_training(seconds=5)
-    ]
+    events = [with_data(event, 1e11) for event in make_training(seconds=5)]
     for window in (found := said(JobWindows(), events)):
         assert wire.decode(topics.WINDOW, wire.encode(window)) == window
     assert "data" not in rank_windows(found)[0].phase_mean_s
@@ -169,7 +165,7 @@ def test_a_phase_that_is_longer_than_any_step_is_left_out(make_training):
 def test_without_communication_the_waiting_is_unknown(make_training):
     """A job whose waiting is not measured has no wait ratio, not one of 0."""
     events = [
-        msgspec.structs.replace(event, ops=["data", "forward", "backward", "optimizer", "my_own_op", "step"])
+        msgspec.structs.replace(event, phases={word: event.phases[word] for word in ("data", "forward", "backward")})
         for event in make_training(seconds=5)
     ]
     assert job_windows(said(JobWindows(), events))[0].wait_ratio is None
@@ -179,7 +175,7 @@ def test_a_long_gap_in_the_steps_is_survived(make_training):
     """After an outage of many steps the windows go on with the steps there are."""
     events = make_training(seconds=30)
     far = [
-        msgspec.structs.replace(event, step=[step + 50_000 for step in event.step]) if event.sequence > 10 else event
+        changed(event, step=[step + 50_000 for step in listed(event.step)]) if event.sequence > 10 else event
         for event in events
     ]
     found = job_windows(said(JobWindows(), far))
@@ -190,7 +186,7 @@ def test_sampled_steps_are_whole_in_their_windows(make_training):
     """Steps thousands apart, of which only each second one comes in order, take the room of those that there are."""
     events = make_training(seconds=30)
     usual = job_windows(said(JobWindows(), events))
-    sampled = [msgspec.structs.replace(event, step=[100 + 7000 * step for step in event.step]) for event in events]
+    sampled = [changed(event, step=[100 + 7000 * step for step in listed(event.step)]) for event in events]
     found = job_windows(said(JobWindows(), sampled))
     assert [(one.start_s, one.steps, one.ranks) for one in found] == [
         (one.start_s, one.steps, one.ranks) for one in usual
@@ -202,7 +198,7 @@ def test_odd_step_numbers_silence_nobody(make_training):
     """A step of another age, or far ahead, now and then: the windows are those of the others."""
     events = make_training(seconds=30)
     odd = [
-        msgspec.structs.replace(event, step=[*event.step[:-1], event.step[-1] + far])
+        changed(event, step=[*listed(event.step)[:-1], listed(event.step)[-1] + far])
         for event, far in zip(events, [0, 0, 2**40, 0, 0, 2**50, 0] * len(events), strict=False)
     ]
     found, usual = (job_windows(said(JobWindows(), some)) for some in (odd, events))
