@@ -124,7 +124,7 @@ class StepTimings(Accounted, frozen=True, kw_only=True, omit_defaults=True):
 
     ``rank``, ``step``, ``start_s``, ``step_s`` and every column of ``phases`` have a row a rank and step: when the step
     began, its whole duration, and its seconds in each phase and overlay: one in which no rank was is left out, and NaN
-    throughout says that nobody measures it. A rank reports a step when it is over.
+    throughout says that it is not measured. A rank reports a step when it is over.
     ``left_out``, where there is one, says how many steps right after it the rank leaves out on purpose: it keeps to its
     probe's budget, and reports every so many steps whole. No more than ``MOST_LEFT_OUT`` count.
     ``lost`` counts marks that were dropped on the node before this message. ``open`` lists the ranks that have stood in

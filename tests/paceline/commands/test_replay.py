@@ -37,8 +37,8 @@ def test_what_is_replayed_can_be_recorded_again(
     writer = Writer(str(first))
     for number in range(20):
         for name in (job, "other"):
-            writer.write("paceline.op.v2", name, number, msgspec.json.encode({"job": name, "n": number}))
-    writer.write("paceline.op.v2", job, 20, b"\xff no JSON")
+            writer.write("paceline.balance.v1", name, number, msgspec.json.encode({"job": name, "n": number}))
+    writer.write("paceline.balance.v1", job, 20, b"\xff no JSON")
     writer.close()
     recorder = paceline("record", "--job", job, "-o", str(second), brokers=broker.address)
     assert recorder.stderr is not None
@@ -75,11 +75,11 @@ def test_an_absent_broker_is_one_line_and_status_1(tmp_path: Path, command: list
 
 def test_derived_topics_and_dead_letters_stay_in_the_recording() -> None:
     """Workers derive them again; nobody asks again for what was asked then; unknown topics are bad lines."""
-    short = ("op", "finding", "window", "deadletter", "command", "audit", "job")
+    short = ("balance", "finding", "window", "deadletter", "command", "audit", "job")
     lines = [line(f"paceline.{name}.v1", "j", {"job": "j"}) for name in short]
     lines.append(line("elsewhere", "j", {}))
     found = list(playable(iter(lines), derived=False, job=None))
-    assert [item.topic for item in found if isinstance(item, Line)] == ["paceline.op.v2", "paceline.job.v1"]
+    assert [item.topic for item in found if isinstance(item, Line)] == ["paceline.balance.v1", "paceline.job.v1"]
     assert [item.reason for item in found if isinstance(item, Bad)] == ["no topic 'elsewhere'"]
 
 
@@ -115,9 +115,9 @@ def test_a_selection_takes_the_job_and_its_nodes() -> None:
     selection = Selection("j")
     sample = ("paceline.host.v1", "n1", b'{"node":"n1"}')
     assert not selection.takes(*sample)
-    assert selection.takes("paceline.op.v2", "j", b'{"job":"j","node":"n1"}')
+    assert selection.takes("paceline.balance.v1", "j", b'{"job":"j","node":"n1"}')
     assert selection.takes(*sample)
     assert selection.takes("paceline.job.v1", "j/n2", b'{"job":"j","node":"n2"}')
     assert not selection.takes("paceline.job.v1", "jj/n2", b"{}")
-    assert not selection.takes("paceline.op.v2", "other", b"{}")
-    assert selection.takes("paceline.op.v2", "j", b"\xff no JSON")
+    assert not selection.takes("paceline.balance.v1", "other", b"{}")
+    assert selection.takes("paceline.balance.v1", "j", b"\xff no JSON")
