@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from paceline.columns import SIZES
+
 from .target import Form
 
 _DEEP: Any = []
@@ -75,6 +77,10 @@ def _changed(value: Any, rng: Random, inside: Any = lambda value: value) -> Any:
     root = [value]
     for _ in range(rng.randint(1, _MOST_CHANGES)):
         holder, at = _somewhere(root, rng)
+        if _is_column(holder[at]) and rng.random() < 0.8:
+            kind, data = holder[at]
+            holder[at] = [kind, _changed_column(data, SIZES[kind], rng)]
+            continue
         holder[at] = inside(holder[at])
         _change(holder, at, rng)
     return root[0] if root else None
@@ -84,10 +90,24 @@ def _somewhere(root: list[Any], rng: Random) -> tuple[Any, Any]:
     """A place, all depths alike."""
     holder: Any = root
     at: Any = 0
-    while isinstance(holder[at], dict | list) and holder[at] and rng.random() < 0.85:
+    while isinstance(holder[at], dict | list) and holder[at] and not _is_column(holder[at]) and rng.random() < 0.85:
         holder = holder[at]
         at = rng.choice(list(holder)) if isinstance(holder, dict) else rng.randrange(len(holder))
     return holder, at
+
+
+def _is_column(value: Any) -> bool:
+    """Whether it is numbers of one type as bytes, which any other bytes are, too."""
+    return isinstance(value, list) and len(value) == 2 and value[0] in SIZES and isinstance(value[1], bytes)
+
+
+def _changed_column(data: bytes, size: int, rng: Random) -> bytes:
+    """One of its numbers is another: of the column, of any bits, or with all or none of them set."""
+    if len(data) < size:
+        return data
+    at, other = (size * rng.randrange(len(data) // size) for _ in range(2))
+    number = rng.choice((bytes(size), b"\xff" * size, rng.randbytes(size), data[other : other + size]))
+    return data[:at] + number + data[at + size :]
 
 
 def _change(holder: Any, at: Any, rng: Random) -> None:
