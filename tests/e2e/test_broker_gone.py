@@ -113,7 +113,7 @@ def recording(path: Path) -> Path:
     """A quarter of an hour, a message a tenth of a second."""
     writer = Writer(str(path))
     for number in range(9_000):
-        writer.write("paceline.op.v2", "job", 100 * number, b'{"job": "job"}')
+        writer.write("paceline.balance.v1", "job", 100 * number, b'{"job": "job"}')
     writer.close()
     return path
 
