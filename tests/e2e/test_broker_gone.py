@@ -136,7 +136,7 @@ def test_publishers_give_up_and_followers_wait(doomed, commands, until, tmp_path
         commands("simulate", "--steps", "9999", "--brokers", where, brokers=where),
         commands("replay", str(recording(tmp_path / "long.jsonl")), brokers=where),
     ]
-    until(lambda: {topics.OP.name, topics.OP.name} <= recorded_topics(made))
+    until(lambda: {topics.OP.name, topics.BALANCE.name} <= recorded_topics(made))
     kill()
     until(lambda: all(command.process.poll() is not None for command in publishers))
     for command in publishers:
