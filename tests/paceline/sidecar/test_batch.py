@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline import columns, topics, wire
-from paceline.events import CollectiveCalls, JobDescribed, OpenCollective, PeerLink, RankCondition, RankEnd, StepTimings
+from paceline.events import CollectiveCalls, JobDescribed, OpenCollective, RankCondition, RankEnd, StepTimings
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
 from paceline.sidecar.collective_sums import MOST_HELD
 from paceline.sidecar.columns import LONGEST_WORD, MOST_ROWS
 from paceline.sidecar.node_steps import LOOKS_WAITED, MOST_OPEN
 from paceline.sidecar.rank_rows import PARTS, CollectiveRow, Microbatch, Report, StepRow
-from paceline.training.messages import Hello, LinkReport
+from paceline.training.messages import Hello, LinkReport, Peer
 
 ORIGIN = Origin("default", "n1", "p")
 NAN = math.nan
@@ -423,7 +423,7 @@ def test_who_stands_in_a_collective_is_told_where_no_row_is() -> None:
 def test_links_name_the_ends_of_their_connections_by_numbers() -> None:
     """The same on both sides, so that two ranks' halves are joined; a round trip that nobody measured is none."""
     batcher, key = joined()
-    here, there = PeerLink(local="a:1", remote="b:2", rtt_s=0.5), PeerLink(local="b:2", remote="a:1")
+    here, there = Peer(local="a:1", remote="b:2", rtt_s=0.5), Peer(local="b:2", remote="a:1")
     batcher.update(key, 0, Report([step_row(0)], [], LinkReport(3, 0.25, 1, [here], 1.25e9)))
     batcher.update(key, 1, Report([step_row(0)], [], LinkReport(4, 0.25, 0, [there])))
     (event,) = told(batcher.tick(0.0))
@@ -437,7 +437,7 @@ def test_links_name_the_ends_of_their_connections_by_numbers() -> None:
 def test_links_that_do_not_fit_come_with_the_next_message() -> None:
     """Many ranks of many connections."""
     batcher, key = joined(64)
-    peers = [PeerLink(local=f"a:{port}", remote=f"b:{port}", rtt_s=0.5) for port in range(200)]
+    peers = [Peer(local=f"a:{port}", remote=f"b:{port}", rtt_s=0.5) for port in range(200)]
     for rank in range(64):
         batcher.update(key, rank, Report([step_row(0)], [], LinkReport(200, 0.25, 1, peers)))
     heard = [
@@ -482,7 +482,7 @@ def test_a_message_stays_under_900_kilobytes(wide: int, word: str) -> None:
     batcher = Batcher(ORIGIN)
     key = batcher.join(hello(2**20 - 1))
     rank, count = 2**20 - 1, MOST_ROWS + 100
-    peers = [PeerLink(local=f"a:{port}", remote=f"b:{port}", rtt_s=0.5) for port in range(MOST_ROWS)]
+    peers = [Peer(local=f"a:{port}", remote=f"b:{port}", rtt_s=0.5) for port in range(MOST_ROWS)]
     split = tuple(Microbatch(wide - index, 1.0, 2.0) for index in range(1000))
     long = {"start_s": 1e9 + 0.123457, "step_s": 1234.123457, "seconds": (1e9,) * len(PARTS)}
     groups = [f"{index % 3000:04d}{word}" for index in range(count)]
