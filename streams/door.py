@@ -41,8 +41,10 @@ CHECKPOINT_S = 2.0
 CHECKPOINT_EVENTS = 500
 #: A worker that stood still for so long may have been taken for gone, a session of 8 s after its last heartbeat.
 STILL_S = 6.0
-#: … but snapshots may take no more than one part in so many of the time.
+#: … but snapshots may take no more than one part in so many of the time, those of one state and those of all together;
 SNAPSHOT_SHARE = 20
+#: of all together only as long as none is older than this: so much is read again after a restart.
+OLDEST_S = 20.0
 #: With so many messages to take, which no worker takes in a tenth of a second, more are judged at a time.
 BACKLOG = 500
 
@@ -80,8 +82,9 @@ class _Open:
     looked: int = 0
     flushed: bool = True
     due_s: float = 0.0
-    #: Before then another snapshot would take more than its share of the time.
+    #: Before then another snapshot would take more than its share of the time; and how long the last one took.
     rests_until_s: float = 0.0
+    took_s: float = 0.0
     waiting: list[Awaitable[object]] = field(default_factory=list)
     #: Held from an event's arrival until all its answers are handed over: a snapshot in between would hold the event,
     #: and be stored without waiting for them.
@@ -117,6 +120,8 @@ class Door:
         self.letters = DeadLetters(publish, wall, self.deliveries)
         self.epoch = 0
         self._open: dict[Key, _Open] = {}
+        #: How long a snapshot of each of these takes, together.
+        self._round_s = 0.0
         self._storing = asyncio.Lock()
         #: When it was last known to run; None: nobody calls ``beat``.
         self._beat_s: float | None = None
@@ -345,8 +350,12 @@ class Door:
             waiting, opened.waiting, opened.events = opened.waiting, [], 0
             began_s = self.clock()
             data, reason = self._snapshot(key)
-            opened.rests_until_s = began_s + SNAPSHOT_SHARE * (self.clock() - began_s)
-            opened.due_s = max(began_s + CHECKPOINT_S, opened.rests_until_s)
+            took_s = self.clock() - began_s
+            self._round_s += took_s - opened.took_s
+            opened.took_s = took_s
+            rest_s = max(SNAPSHOT_SHARE * took_s, min(SNAPSHOT_SHARE * self._round_s, OLDEST_S))
+            opened.rests_until_s = began_s + rest_s
+            opened.due_s = began_s + max(CHECKPOINT_S, rest_s)
         if reason is not None:
             await self._note_loss(key, opened, "unstorable", reason)
         await asyncio.gather(*waiting)
@@ -361,8 +370,8 @@ class Door:
         self.counts.stored_s = self.clock()
         if epoch == self.epoch:
             self.offsets.stored(key, mark)
-            if data is None and key not in self.processor:
-                self._open.pop(key, None)
+            if data is None and key not in self.processor and self._open.pop(key, None) is not None:
+                self._round_s -= opened.took_s
 
     async def _flush_silent(self) -> None:
         """Have judged what waits in jobs of which nothing came since the last look: the next may be a long step off."""
@@ -440,3 +449,4 @@ class Door:
         self.counts.jobs.clear()
         self.counts.stored_s = self.clock()
         self._open.clear()
+        self._round_s = 0.0

@@ -5,13 +5,14 @@ import itertools
 import json
 import operator
 import random
+from collections import defaultdict
 
 import pytest
 
 from paceline import topics, wire
 from streams import gather
 from streams.cluster_events import ADVICE
-from streams.door import STILL_S, Door, StoodStillError
+from streams.door import OLDEST_S, STILL_S, Door, StoodStillError
 from streams.offsets import Partition
 from streams.processor import Processor
 from streams.snapshots import pack, unpack
@@ -560,6 +561,35 @@ def test_what_waited_and_cannot_be_judged_is_told(make_training):
     assert door.counts.refused == {("op", "unjudgeable"): 1}
     assert broker.committed == len(sent)
     assert [key.name for key in door.processor.states] == ["odd"]
+
+
+def test_snapshots_of_many_states_share_their_part_of_the_time(make_training, monkeypatch):
+    """Forty small jobs, whose snapshots take 20 ms each, are stored every 16 s, and none later than is promised."""
+
+    jobs = [make_training(job=f"job-{number}", ranks=1, nodes=1, seconds=60) for number in range(40)]
+    messages = [wire.encode(event) for row in zip(*jobs, strict=True) for event in row]
+
+    async def run(took_s):
+        broker, clock = Broker(messages), Clock()
+        door = door_of(broker, clock)
+        snapshot, stored = door.processor.snapshot, defaultdict(list)
+
+        def slow(key):
+            clock.now_s += took_s
+            stored[key].append(clock.now_s)
+            return snapshot(key)
+
+        monkeypatch.setattr(door.processor, "snapshot", slow)
+        for offset, message in enumerate(messages):
+            await door.take(topics.OP, AT, offset, message)
+            if offset % len(jobs) == len(jobs) - 1:
+                await door.checkpoint()
+                clock.now_s += 1.0
+        return [after - before for times in stored.values() for before, after in itertools.pairwise(times[1:])]
+
+    apart = asyncio.run(run(0.02))
+    assert 40 * 0.02 * 20 - 1 <= min(apart) <= max(apart) <= OLDEST_S + 2
+    assert max(asyncio.run(run(0.2))) <= OLDEST_S + 40 * 0.2 + 2
 
 
 def test_partitions_taken_away_in_the_middle_of_a_snapshot(messages):
