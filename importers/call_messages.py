@@ -8,7 +8,9 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from paceline.columns import durations, offsets, whole
-from paceline.events import CollectiveCalls, Speakers
+from paceline.events import CollectiveCalls
+
+from .op_rows import speakers
 
 #: Characters that a word of a message may have, and of a longer one those that are kept.
 _MOST_WORD, _KEPT = 256, 200
@@ -43,13 +45,12 @@ def call_message(
     sizes = {row.group: row.size for row in rows}
     groups = {name: number for number, name in enumerate(sizes)}
     operations = {name: number for number, name in enumerate(sorted({row.operation for row in rows}))}
-    ranks = sorted({row.rank for row in rows})
     t0_s = round(rows[0].start_s, 3)
     return CollectiveCalls(
         **about,
         t0_s=t0_s,
         phases=phases,
-        speakers=Speakers(ranks=whole(ranks), world_sizes=whole([world] * len(ranks)), devices=[""] * len(ranks)),
+        speakers=speakers((row.rank for row in rows), world),
         groups=[_word(name) for name in groups],
         group_sizes=whole(list(sizes.values())),
         operations=[_word(name) for name in operations],

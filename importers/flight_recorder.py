@@ -13,8 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
-from paceline.columns import whole
-from paceline.events import RANK_LIMIT, CollectiveCalls, OpenCollective, Speakers, StepTimings
+from paceline.events import RANK_LIMIT, CollectiveCalls, OpenCollective, StepTimings
 from paceline.flight_recorder import Entry, Facts, between_two, entries, facts, load, uncounted
 from paceline.timed_event import TimedEvent
 from paceline.topics import COLLECTIVE, OP
@@ -22,7 +21,7 @@ from paceline.topics import COLLECTIVE, OP
 from .call_messages import CallRow, call_message
 from .notes import Notes, SourceError
 from .one_run import check_apart
-from .op_rows import MOST_ROWS, MOST_S
+from .op_rows import MOST_ROWS, MOST_S, ROWLESS, speakers
 
 #: PyTorch's own limit for collectives, where a dump has none, in seconds.
 _LIMIT_S = 600.0
@@ -253,18 +252,11 @@ class Recorders:
     ) -> StepTimings:
         """A message of ranks that wait, each for as long as by its own clock, ``most_s`` at most."""
         now_s = clock_s + max(one.waited_s for _, one in waits)
-        ranks, nothing = sorted({rank for rank, _ in waits}), whole([])
         return StepTimings(
             **self._about("waiting", sequence),
             t0_s=clock_s,
-            speakers=Speakers(
-                ranks=whole(ranks), world_sizes=whole([self._world] * len(ranks)), devices=[""] * len(ranks)
-            ),
-            rank=nothing,
-            step=nothing,
-            start_s=nothing,
-            step_s=nothing,
-            phases={},
+            speakers=speakers((rank for rank, _ in waits), self._world),
+            **ROWLESS,
             open=[
                 OpenCollective(
                     rank=rank,

@@ -4,10 +4,11 @@ Rule of this file: whatever the order of the source, all ranks' rows of a step c
 closing row comes after its others; so clocks of ranks that disagree do no harm.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +21,9 @@ TOTAL = OP_INDEX[STEP]
 _FORWARD, _BACKWARD, _WAIT = (OP_INDEX[name] for name in ("forward", "backward", "communication"))
 #: Rows of one message, and seconds.
 MOST_ROWS, MOST_S = 4000, 1.0
+_NONE = whole([])
+#: A message that tells of no step.
+ROWLESS: dict[str, Any] = {"rank": _NONE, "step": _NONE, "start_s": _NONE, "step_s": _NONE, "phases": {}}
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -168,7 +172,7 @@ def _event(rows: Rows, job: ImportedJob, node: str, sequence: int, *, waits: boo
     return StepTimings(
         **job.about(node, sequence),
         t0_s=t0_s,
-        speakers=_speakers(job, np.unique(rows.rank).tolist()),
+        speakers=_placed(job, np.unique(rows.rank).tolist()),
         rank=whole(there.rank.tolist()),
         step=whole(there.step.tolist()),
         start_s=offsets((starts - t0_s).tolist()),
@@ -178,16 +182,20 @@ def _event(rows: Rows, job: ImportedJob, node: str, sequence: int, *, waits: boo
     )
 
 
-def _speakers(job: ImportedJob, ranks: list[int]) -> Speakers:
+def speakers(ranks: Iterable[int], world: int) -> Speakers:
+    """``ranks`` of a world of so many, each once; no source tells of their devices."""
+    members = sorted(set(ranks))
+    return Speakers(ranks=whole(members), world_sizes=whole([world] * len(members)), devices=[""] * len(members))
+
+
+def _placed(job: ImportedJob, ranks: list[int]) -> Speakers:
     placed = job.dp or job.tp or job.pp
 
     def places(known: dict[int, int]) -> Column:
         return whole([known.get(rank, -1) for rank in ranks])
 
-    return Speakers(
-        ranks=whole(ranks),
-        world_sizes=whole([len(job.ranks)] * len(ranks)),
-        devices=[""] * len(ranks),
+    return msgspec.structs.replace(
+        speakers(ranks, len(job.ranks)),
         dp=places(job.dp) if job.dp else None,
         tp=places(job.tp) if placed else None,
         pp=places(job.pp) if placed else None,

@@ -9,17 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from paceline.columns import durations, offsets, whole
-from paceline.events import PHASES, Microbatches, RankBreakdown, RankFacts, Speakers, StepTimings
+from paceline.events import PHASES, Microbatches, RankBreakdown, RankFacts, StepTimings
 from paceline.timed_event import TimedEvent
 from paceline.topics import OP
 
 from .kineto_phases import StepRow
-from .op_rows import MOST_ROWS, MOST_S, ImportedJob
+from .op_rows import MOST_ROWS, MOST_S, ROWLESS, ImportedJob, speakers
 
 #: A rank, and one of its steps.
 _RankRow = tuple[int, StepRow]
-_NONE = whole([])
-_ROWLESS: dict[str, Any] = {"rank": _NONE, "step": _NONE, "start_s": _NONE, "step_s": _NONE, "phases": {}}
 
 
 def step_messages(
@@ -39,13 +37,13 @@ def step_messages(
             yield TimedEvent(clock_s, OP, _steps(mine, job, node, _next(sequences, node)))
     for node, told in _by_node([(one.rank, one) for one in breakdowns], job):
         about = job.about(node, _next(sequences, node))
-        speakers = _speakers([rank for rank, _ in told], job)
+        who = speakers((rank for rank, _ in told), len(job.ranks))
         whole_job = [breakdown for _, breakdown in told]
         event = StepTimings(
             **about,
             t0_s=round(clock_s, 3),
-            speakers=speakers,
-            **_ROWLESS,
+            speakers=who,
+            **ROWLESS,
             breakdowns=whole_job,
             facts=_facts([rank for rank, _ in told], versions),
         )
@@ -86,13 +84,6 @@ def _by_node(told: Sequence[tuple[int, Any]], job: ImportedJob) -> Iterator[tupl
     yield from sorted(nodes.items())
 
 
-def _speakers(ranks: Sequence[int], job: ImportedJob) -> Speakers:
-    members = sorted(set(ranks))
-    return Speakers(
-        ranks=whole(members), world_sizes=whole([len(job.ranks)] * len(members)), devices=[""] * len(members)
-    )
-
-
 def _steps(rows: list[_RankRow], job: ImportedJob, node: str, sequence: int) -> StepTimings:
     t0_s = round(min(row.start_s for _, row in rows), 3)
     words = [phase for phase in PHASES if any(phase in row.phases for _, row in rows)]
@@ -100,7 +91,7 @@ def _steps(rows: list[_RankRow], job: ImportedJob, node: str, sequence: int) -> 
     return StepTimings(
         **job.about(node, sequence),
         t0_s=t0_s,
-        speakers=_speakers([rank for rank, _ in rows], job),
+        speakers=speakers((rank for rank, _ in rows), len(job.ranks)),
         rank=whole([rank for rank, _ in rows]),
         step=whole([row.step for _, row in rows]),
         start_s=offsets([row.start_s - t0_s for _, row in rows]),
