@@ -8,6 +8,7 @@ from paceline import columns
 from paceline.events import Speakers, StepTimings
 from streams.jobs.apart import Apart, is_apart, relation, said
 from streams.jobs.job_diagnosis import JobDiagnosis
+from streams.shared_rows import SharedRows
 from streams.snapshots import pack, unpack
 from tests.streams.jobs.conftest import OPS
 
@@ -87,6 +88,21 @@ def test_a_table_of_ops_tells_of_no_waiting_and_is_judged_as_it_is(job):
     unknown = columns.durations([np.nan] * 30)
     table = [msgspec.structs.replace(event, phases=event.phases | {"communication": unknown}) for event in wide(slow)]
     assert {(one.kind, tuple(one.ranks)) for one in found(table)} == {("straggler", (1,))}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("blind", [3, 7, 11])
+def test_waiting_that_is_measured_from_some_message_on_is_judged_alike_from_a_backlog(job, blind):
+    """What is known of messages that are judged together is what each of them and those before it told."""
+    events = list(wide(job(ranks=3, steps=300, fault={1: {"forward": 0.05}}, when=lambda step: True)))
+    unknown = columns.durations([np.nan] * 30)
+    for at, event in enumerate(events[:blind]):
+        events[at] = msgspec.structs.replace(event, phases=event.phases | {"communication": unknown})
+    together, rows = JobDiagnosis(), SharedRows()
+    rows.at_once = 16
+    together.share_rows(rows)
+    findings = [one for event in events for one in together.update(event)] + together.finish() + together.conclude()
+    assert findings == found(events) != []
 
 
 def ticks_of(make_tick, count, wait_s=0.0, *, measured=True, ranks=2, first=0):
