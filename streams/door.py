@@ -374,7 +374,13 @@ class Door:
                 self._round_s -= opened.took_s
 
     async def _flush_silent(self) -> None:
-        """Have judged what waits in jobs of which nothing came since the last look: the next may be a long step off."""
+        """Have judged what waits in jobs of which nothing came since the last look: the next may be a long step off.
+
+        Not in a backlog: their next messages lie on the broker, and of many jobs each comes by less often than we look.
+        What waits is then judged with more of its job, at the latest before its snapshot.
+        """
+        if self.processor.backlog:
+            return
         for key in self._dirty():
             opened = self._open.get(key)
             if opened is None:  # Taken away meanwhile.

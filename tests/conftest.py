@@ -168,8 +168,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if item.get_closest_marker("xdist_group") is None:
         item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     asked = getattr(item, "callspec", None)
-    embedded_one = asked is not None and "embedded" in (asked.params.get(name) for name in ("broker", "own_broker"))
-    if embedded_one and not any(item.get_closest_marker(name) for name in ("e2e", "browser", "training", "slow")):
+    brokers = set() if asked is None else {asked.params.get(name) for name in ("broker", "own_broker")}
+    plain = not any(item.get_closest_marker(name) for name in ("e2e", "browser", "training", "slow"))
+    one = item.get_closest_marker("landing_on")
+    if brokers.intersection(("embedded",) if one is None and plain else () if one is None else one.args):
         item.add_marker(pytest.mark.landing)
 
 

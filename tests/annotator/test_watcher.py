@@ -91,7 +91,7 @@ def test_a_version_that_is_forgotten_is_a_new_list(watching: Running, until: Unt
     assert watching.parts.watchers[0].lists >= 2
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_bookmarks_keep_a_quiet_watch_young(watching: Running, until: Until) -> None:
     """Other kinds change and versions are forgotten: a watch that heard bookmarks alone need not list again."""
     world = watching.world
@@ -166,7 +166,7 @@ def test_nodes_are_asked_for_their_metadata_alone(world: World) -> None:
     assert ";as=PartialObjectMetadataList;" in asked.query["accept"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_nodes_come_as_metadata_from_lists_and_watches(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server sends whole objects where it does not know what is asked for: it must not."""
     world.node()
@@ -220,7 +220,7 @@ def test_a_late_pod_is_told_when_it_comes(world: World) -> None:
     assert "job" in world.api.annotations("Pod", "late", "ml")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_watches_that_end_at_once_are_begun_more_and_more_seldom(watching: Running, until: Until) -> None:
     """A proxy in between may end each; the wait doubles from 0.2 s."""
     world, watcher = watching.world, watching.parts.watchers[0]
@@ -234,7 +234,7 @@ def test_watches_that_end_at_once_are_begun_more_and_more_seldom(watching: Runni
     assert watcher.watches < 20
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_versions_that_are_forgotten_again_and_again_are_waited_for(watching: Running, until: Until) -> None:
     world, watcher = watching.world, watching.parts.watchers[0]
     until(lambda: watcher.watches)

@@ -212,7 +212,7 @@ def test_addresses_that_are_none_or_hold_a_secret_are_refused(store: Store, uri:
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_archive_in_a_bucket_has_a_catalog_elsewhere(
     s3_address: str,  # noqa: F811
     tmp_path: Path,

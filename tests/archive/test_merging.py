@@ -53,7 +53,7 @@ def test_files_of_a_size_become_one_and_no_row_is_lost(store: Store, ask: Ask):
     assert max(file.merged for file in writer.manifest.files) <= 3
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_day_that_is_over_becomes_one_file_a_table_and_cluster(store: Store, ask: Ask):
     for number in range(20):
         commit(Writer(store), [job_window(start_s=NOW_S + number), finding(id=f"f{number}")], number)
@@ -63,6 +63,7 @@ def test_a_day_that_is_over_becomes_one_file_a_table_and_cluster(store: Store, a
     assert ask("SELECT count(*) FROM job_window") == [(20,)]
 
 
+@pytest.mark.slow
 def test_what_was_told_twice_is_there_once_after_a_merge(store: Store, ask: Ask):
     """A worker that dies tells its latest windows again, in the same words or better ones: the last counts."""
     commit(Writer(store), [job_window(start_s=NOW_S, steps=10)], 1)
@@ -72,7 +73,7 @@ def test_what_was_told_twice_is_there_once_after_a_merge(store: Store, ask: Ask)
     assert ask("SELECT start_s, steps FROM job_window ORDER BY ALL") == [(NOW_S, 11), (NOW_S + 10, 10)]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_old_windows_are_coarser_and_add_up_to_the_same(store: Store, ask: Ask):
     made = [device_window(minute, samples=30 + minute) for minute in range(10)]
     made[3] = device_window(3, mean={"utilization_ratio": 0.8}, samples=33)
@@ -88,7 +89,7 @@ def test_old_windows_are_coarser_and_add_up_to_the_same(store: Store, ask: Ask):
     assert [file.coarse for file in writer.manifest.files] == [True]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_minutes_that_come_late_join_those_that_are_coarse_already(store: Store, ask: Ask):
     commit(Writer(store), [device_window(0), device_window(1)], 1)
     merged(store, NOW_S + 20 * DAY_S)
@@ -97,6 +98,7 @@ def test_minutes_that_come_late_join_those_that_are_coarse_already(store: Store,
     assert ask("SELECT length_s, samples FROM device_window") == [(180.0, 180)]
 
 
+@pytest.mark.slow
 def test_two_jobs_of_one_gpu_in_five_minutes_stay_apart(store: Store, ask: Ask):
     commit(Writer(store), [device_window(0), device_window(1, job="other"), device_window(2, job="other")])
     merged(store, NOW_S + 20 * DAY_S)

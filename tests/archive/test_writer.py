@@ -106,7 +106,7 @@ def test_a_store_of_a_later_version_is_not_written(store: Store):
         Writer(store)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_clusters_and_days_are_folders_and_many_clusters_share_one(store: Store, ask: Ask):
     made = [job_window(cluster=f"c{number}") for number in range(100)]
     made += [job_window(cluster="*", start_s=86_400.0 * 3)]
@@ -127,6 +127,7 @@ def test_rows_of_clocks_far_ahead_lie_at_the_day_on_which_they_were_published(st
     assert max(file.last_s for file in held.files) == 1e11
 
 
+@pytest.mark.slow
 def test_days_without_end_share_files(store: Store):
     commit(Writer(store), [job_window(start_s=86_400.0 * number) for number in range(200)])
     held = store.newest()

@@ -253,7 +253,7 @@ def run(kubelet, until, enough):
     return published
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_agent_says_who_holds_its_gpus(kubelet, until):
     """On the way to the bus: the node is described with its pods, as often as they change."""
     kubelet.answer = answer(pod("llm-0", A, container="train"))
@@ -265,7 +265,7 @@ def test_the_agent_says_who_holds_its_gpus(kubelet, until):
     assert [node.sequence for node in nodes] == list(range(len(nodes)))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_kubelet_that_hangs_delays_no_message(kubelet, until):
     """Nor the end of the agent."""
     kubelet.hang()

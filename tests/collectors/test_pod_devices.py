@@ -178,7 +178,7 @@ def test_names_of_full_length_fit_the_event():
     assert wire.decode(NODE, wire.encode(event)).pods == pods
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_hundred_thousand_pods_are_bounded():
     """And that some are left out is said."""
     pods, why = told((held(A, pod=f"p{n}") for n in range(100_000)), Names(DEVICES))

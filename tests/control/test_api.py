@@ -314,6 +314,7 @@ def test_a_manifest_that_cannot_be_read_is_told_and_can_be_deleted(control: Cont
     assert control.client.delete("/v1/sessions/odd", headers=MAY).status_code == 204
 
 
+@pytest.mark.slow
 def test_a_manifest_from_the_future_is_refused_not_misread(control: Control) -> None:
     control.start("late")
     folder = control.store.folder("late")

@@ -99,7 +99,7 @@ def test_it_ends_before_the_disk_is_full_and_recover_brings_the_rest(
 
 
 @pytest.mark.exactly_once
-@pytest.mark.parametrize("step", ["write", "sync", "end"])
+@pytest.mark.parametrize("step", ["write", *(pytest.param(step, marks=pytest.mark.slow) for step in ("sync", "end"))])
 def test_a_disk_that_is_full_at_once_keeps_what_was_there_and_loses_nothing(
     step: str,
     recorded: Callable[..., SessionFolder],

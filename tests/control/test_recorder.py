@@ -183,6 +183,7 @@ def test_a_recorder_that_is_told_to_end_leaves_a_session_that_can_be_gone_on_wit
     assert numbers(store, folder, collector) == list(range(300))
 
 
+@pytest.mark.slow
 def test_a_broker_that_forgets_is_told(
     begun: Callable[..., SessionFolder], recorder: Recorder, collector: Collector, broker: BrokerSettings, until: Until
 ) -> None:

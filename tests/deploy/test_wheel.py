@@ -36,7 +36,7 @@ def test_every_service_is_installed_below_our_own_name() -> None:
     assert {target.partition(".")[0] for group in groups for target in group.values()} == {"paceline"}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_does_not_import_itself_by_name(service: str) -> None:
     """It has another one where it is installed."""

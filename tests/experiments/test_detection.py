@@ -168,7 +168,7 @@ def test_healthy_jobs_have_one_aim():
     assert [aim.met for aim in aims(figures([], [said(1)]))] == [False]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_missed_aims_are_the_exit_status(monkeypatch, capsys):
     """A benchmark whose aims are missed fails, and says which."""
     spec = Spec(ranks=4, steps=90, step_s=1.0, faults=(Fault("compute", (1,), 0.3, 86, 89),), seed=3)

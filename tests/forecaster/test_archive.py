@@ -146,7 +146,7 @@ def test_more_gpus_than_there_is_room_for_are_filled_as_nodes_and_jobs(folder: P
     assert not [key for key in keys if key.startswith("c/device/")]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_network_learns_from_the_newest_days_of_an_archive(folder: Path):
     held = Memory()
     backfill(str(folder), {}, held, NOW_S)

@@ -16,6 +16,7 @@ def followed(noise: np.ndarray, state: Widths | None = None) -> tuple[np.ndarray
     return np.array(inside), state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [4.0, 2.0, 0.25])
 def test_after_a_shift_coverage_recovers_within_fifty_steps(factor: float) -> None:
     """Noise that is suddenly louder or calmer: from the 51st value on 80 % are inside again, on average."""

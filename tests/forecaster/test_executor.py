@@ -44,7 +44,7 @@ def medians(results: list[ForecastResult | UnsuitedError]) -> set[tuple[float, .
     return {tuple(one.values[:, 1].tolist()) for one in results if isinstance(one, ForecastResult)}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_worker_processes_answer_by_the_weights_that_were_handed_down() -> None:
     """A batch that goes through processes has the answers of the threads, not those of the shipped weights."""
     models = registry(other_weights())

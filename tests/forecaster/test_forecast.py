@@ -124,7 +124,7 @@ def test_units_do_not_matter() -> None:
     np.testing.assert_allclose(large.values / 2.0**30, small.values, rtol=1e-6)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_intervals_keep_their_word_on_noise() -> None:
     """On noise the 80 % interval holds 80 % of what comes, within what chance allows."""
     rng = np.random.default_rng(8)

@@ -61,7 +61,7 @@ def test_short_histories_are_answered(client: httpx.Client, count: int) -> None:
     assert (answer["backtest"]["own"] is None) == (answer["backtest"]["moments"] == 0)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(("interval", "horizon"), [(1.0, 1), (1.0, 86_400), (60.0, 1440), (3600.0, 24)])
 def test_any_horizon_up_to_a_day(client: httpx.Client, interval: float, horizon: int) -> None:
     """From one sample to a day, from seconds to hours."""
@@ -180,7 +180,7 @@ def test_extreme_numbers_give_finite_answers(client: httpx.Client, values: list[
     assert np.isfinite(answer["values"]).all()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_batch_is_answered_in_order(client: httpx.Client, wave: list[float]) -> None:
     """Each answer is the one that the question gets alone."""
     questions = [{"values": wave[: 100 + 10 * place], "interval_s": 60.0, "horizon": 3} for place in range(40)]

@@ -88,7 +88,7 @@ def test_what_is_no_batch_is_refused_with_its_place(client: httpx.Client, body: 
     assert field in {problem["field"] for problem in answer.json()["detail"]}, answer.text
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_more_questions_than_are_allowed_are_counted_and_not_all_parsed(client: httpx.Client):
     """The reason says how many may be asked, and what is beyond is not looked at."""
     one = json.dumps(QUESTION)

@@ -79,7 +79,7 @@ def history(subjects: Subjects, *windows: DeviceWindow) -> dict[int, float]:
     return {int(one.time_s // 60): one.value for one in told if one.subject.key == "c/cluster/gpu_power_w"}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_partitions_may_be_hours_apart() -> None:
     """A service that catches up reads one node's night before the other's: every minute has both in the end."""
     minutes = [60.0 * minute for minute in range(INTERVALS)]

@@ -43,6 +43,7 @@ def ready(serving: Callable[..., contextlib.AbstractContextManager[str]], models
     return started
 
 
+@pytest.mark.slow
 def test_a_publisher_that_fails_is_seen_and_goes_on(
     broker: BrokerSettings, models: Registry, ready: Ready, until: Until
 ) -> None:

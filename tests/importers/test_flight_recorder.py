@@ -103,7 +103,7 @@ def test_a_rank_that_calls_another_operation_is_named(tmp_path, capsys):
     assert "rank 2 called barrier" in found["summary"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_late_rank_is_the_one_whose_collectives_take_least(tmp_path, capsys):
     late = {
         rank: dump([entry(seq, took_ms=1 if rank == 2 else 60) for seq in range(1, 400)], {"0": range(4)})

@@ -189,6 +189,7 @@ def test_nanoseconds_are_not_lost():
     assert [row.phases for row in found.rows] == [pytest.approx(row.phases, abs=1e-12) for row in plain.rows]
 
 
+@pytest.mark.slow
 def test_no_piece_of_a_trace_is_read_as_another():
     """Whatever byte is missing from a trace: the same trace less an event, or an error that names the file."""
     for place in range(0, len(WHOLE), 97):

@@ -91,6 +91,7 @@ def test_nonsense_and_what_is_for_others_are_passed_over(asked: Asked, broker: B
     until(lambda: asked.turn() == [last.id])
 
 
+@pytest.mark.slow
 def test_a_flood_is_answered_at_a_bounded_rate(asked: Asked, broker: BrokerSettings, until: Until):
     """Three thousand at once: some fifty are obeyed, and an entry tells how many were not."""
     send(broker, *(asked.command(number) for number in range(3_000)))

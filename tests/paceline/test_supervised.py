@@ -67,7 +67,7 @@ def test_work_that_returns_has_failed_too(stop: threading.Event, until: Until) -
     until(lambda: thread.failure == "the test failed (ended by itself) and is started again")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_same_failure_is_logged_once(stop: threading.Event, until: Until, caplog: pytest.LogCaptureFixture) -> None:
     """With its traceback, and not at every attempt."""
 

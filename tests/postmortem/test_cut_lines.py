@@ -198,6 +198,7 @@ def test_batches_of_log_events_a_line_each_are_read(tmp_path, form, at_once):
     assert (found.ranks, found.line) == ((2,), "/app/train.py:10 step")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first", ["{'lr': 0.1}", '{"lr": 0.1, "layers": [1', '{\n  "lr": 0.1\n}', "{rank} starts", "[{", "{}"]
 )

@@ -81,7 +81,7 @@ def test_a_silent_rank_among_4096_is_known_from_its_lines_before(tmp_path):
     assert (found.kind, found.ranks) == ("hang", (4090,))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("pid", [0, 4242])
 @pytest.mark.parametrize("launcher", ["mpirun", "orterun"])
 def test_the_process_that_mpirun_saw_killed_is_named(tmp_path, launcher, pid):

@@ -405,7 +405,7 @@ def test_a_circle_of_names_accuses_nobody(tmp_path):
     assert verdict(tmp_path, **{"job.log": log, "ports.json": json.dumps(ports)}).ranks == ()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_ranks_4095_of_4096_that_wait_name_the_last(tmp_path):
     log = "[rank1777]: step 1\n" + "".join(timed_out(rank) for rank in range(4096) if rank != 1777)
     log += "terminate called\n"

@@ -154,7 +154,7 @@ def test_days_of_samples_follow_the_hour_and_the_week():
     assert max(busy[False, 3]) == 0.0
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_is_held_does_not_grow_with_the_days():
     """The first messages of a year of a hundred nodes are there at once: nothing is made before it is asked for."""
     jobs = ", ".join(f"{{name: j{day}, nodes: [a-0000], start: {day}d, end: {day + 1}d}}" for day in range(300))

@@ -196,7 +196,7 @@ def test_a_damaged_recording_is_still_read(analyze, lines, tmp_path):
     assert b"no recording" not in done.stderr
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_each_line_names_its_job(analyze, make_training, tmp_path):
     """Those of several jobs come as they were recorded, one among the other."""
     runs = [make_training(job=job, slow=1, seconds=18, slow_from_s=6) for job in ("a", "b")]

@@ -52,7 +52,7 @@ def archive(tmp_path: Path) -> str:
     return folder
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_job_has_its_own_events_and_those_of_its_machines_in_order(archive: str):
     source = ArchiveSource(archive, job="train")
     read = list(source.events())
@@ -107,7 +107,7 @@ def test_a_name_is_a_file_then_a_session_then_a_job(tmp_path: Path, monkeypatch:
         opened("train", None, MOST)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_job_has_its_energy_and_what_it_cost(archive: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any):
     """Twenty windows of two GPUs, of 30 kJ each."""
     monkeypatch.setenv("PACELINE_KWH_PRICE", "0.3")

@@ -38,27 +38,27 @@ def slow(simulate):
     return simulate(2, "slowdown:size=0.15")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_equal_runs_pass(usual, simulate, capsys):
     """Status 0, and it says within what."""
     assert main([usual, simulate(3)]) == 0
     assert "The second run is not slower" in capsys.readouterr().out
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_slower_run_fails_and_is_told_why(usual, slow, capsys):
     """Status 1."""
     assert main([usual, slow, "--fail-over", "5%"]) == 1
     assert "The second run is slower (+1" in capsys.readouterr().out
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_is_allowed_passes(usual, slow):
     """Fifteen percent are less than thirty."""
     assert main([usual, slow, "--fail-over", "30%"]) == 0
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_other_way_round_it_is_faster(usual, slow, capsys):
     """Status 0."""
     assert main([slow, usual]) == 0
@@ -66,7 +66,7 @@ def test_the_other_way_round_it_is_faster(usual, slow, capsys):
     assert verdict.count(":") == 1
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_json_has_what_the_page_has(usual, slow, capsys):
     """One object, numbers in seconds and ratios."""
     assert main([usual, slow, "--format", "json"]) == 1
@@ -76,7 +76,7 @@ def test_json_has_what_the_page_has(usual, slow, capsys):
     assert {"forward", "backward", "communication"} <= {row["name"] for row in told["rows"]}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_html_is_one_file(usual, slow, tmp_path):
     """As reports are."""
     out = tmp_path / "compared.html"
@@ -84,7 +84,7 @@ def test_html_is_one_file(usual, slow, tmp_path):
     assert "<script" not in out.read_text(encoding="utf-8")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_other_sizes_are_status_2(usual, simulate, capsys):
     """Not comparable, said why."""
     assert main([usual, simulate(4, ranks=2)]) == 2

@@ -12,7 +12,7 @@ import pytest
 from paceline import topics, wire
 from streams import gather
 from streams.cluster_events import ADVICE
-from streams.door import OLDEST_S, STILL_S, Door, StoodStillError
+from streams.door import CHECKPOINT_S, OLDEST_S, STILL_S, Door, StoodStillError
 from streams.offsets import Partition
 from streams.processor import Processor
 from streams.snapshots import pack, unpack
@@ -181,7 +181,7 @@ def test_what_could_not_be_published_is_never_stored_as_said(messages, uninterru
     assert sorted(findings(broker), key=order) == sorted(findings(uninterrupted), key=order)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_who_is_interrupted_amid_an_answer_stores_nothing_of_it(messages, uninterrupted):
     """A message whose taking is cancelled while its answer waits for the broker is told again, not known already."""
     broker, clock = Broker(messages), Clock()
@@ -281,7 +281,7 @@ def test_what_waits_is_judged_as_soon_as_nothing_more_comes(make_training, monke
 
 @pytest.mark.slow
 def test_a_backlog_is_judged_together_and_nothing_is_said_otherwise(messages, uninterrupted):
-    """A worker that is behind takes more at a time; findings stay, byte for byte."""
+    """A worker that is behind takes more at a time; each job's findings stay, byte for byte and in their order."""
     broker, clock = Broker(messages), Clock()
 
     async def run():
@@ -296,7 +296,35 @@ def test_a_backlog_is_judged_together_and_nothing_is_said_otherwise(messages, un
         assert not door.processor.backlog
 
     asyncio.run(run())
-    assert findings(broker) == findings(uninterrupted)
+    of_jobs = operator.itemgetter("job")
+    assert sorted(findings(broker), key=of_jobs) == sorted(findings(uninterrupted), key=of_jobs)
+
+
+def test_in_a_backlog_many_jobs_wait_for_more_messages_until_they_are_stored(make_training, monkeypatch):
+    """Nothing of a job comes between two looks, and yet its messages are judged together; a silent one is not left."""
+    runs = [make_training(job=f"job-{number}", seconds=8) for number in range(6)]
+    messages = [wire.encode(event) for row in zip(*runs, strict=True) for event in row]
+
+    async def run():
+        broker, clock = Broker(messages), Clock()
+        door = door_of(broker, clock)
+        broker.ends = lambda: {AT: (10**6, 0)}
+        flushed = []
+        monkeypatch.setattr(door.processor, "flush", lambda key: flushed.append((clock.now_s, key.name)) or [])
+        for offset, message in enumerate(messages):
+            await door.take(topics.OP, AT, offset, message)
+            clock.now_s += 0.05
+            await door.checkpoint()
+        often = len(flushed) / (clock.now_s / CHECKPOINT_S) / len(runs)
+        last_s = clock.now_s
+        while clock.now_s < last_s + CHECKPOINT_S:
+            clock.now_s += 0.25
+            await door.checkpoint()
+        return often, {name for at_s, name in flushed if at_s > last_s - CHECKPOINT_S}
+
+    often, at_last = asyncio.run(run())
+    assert often <= 1.0
+    assert at_last == {f"job-{number}" for number in range(6)}
 
 
 def test_an_idle_job_is_stored_too(messages):
@@ -701,6 +729,7 @@ class TestAWorkerThatStandsStill:
 
         return made
 
+    @pytest.mark.slow
     def test_it_stores_and_commits_nothing(self, halfway):
         async def run():
             door, clock, broker, newer = await halfway()
@@ -714,6 +743,7 @@ class TestAWorkerThatStandsStill:
 
         asyncio.run(run())
 
+    @pytest.mark.slow
     def test_it_stores_nothing_whoever_notices_first(self, halfway):
         async def run():
             door, clock, broker, newer = await halfway()
@@ -744,6 +774,7 @@ class TestAWorkerThatStandsStill:
 
         asyncio.run(run())
 
+    @pytest.mark.slow
     def test_one_that_runs_goes_on(self, halfway):
         """Also if it is slow."""
 

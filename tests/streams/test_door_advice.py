@@ -223,7 +223,7 @@ def test_what_is_judged_and_passed_on_is_committed_after_both():
     assert bus.committed[topics.NODE.name] == 1
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_clusters_are_advised_apart(ops):
     """Each by its own events: another cluster's suggestion is unknown in this one."""
     bus = Bus(op=ops)

@@ -124,7 +124,7 @@ def test_taking_a_snapshot_changes_nothing(case, events, expected):
     assert found == expected
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_memory_reaches_a_plateau(case, request):
     """Three times the events make no larger state, but for the noise of its compression."""
     make = request.getfixturevalue(case.maker)
@@ -201,7 +201,7 @@ def test_a_snapshot_that_lacks_a_part_is_refused(case, events):
         assert not restored(case, {name: value for name, value in state.items() if name != part}), part
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", [None, "text", -1, 2**63, 0.5, [], {}, [[1]]], ids=repr)
 def test_a_part_of_another_kind_is_refused_or_read(case, events, odd):
     """Another error than ``ValueError`` would cost the windows of a job whose diagnosis alone is damaged."""
@@ -243,7 +243,7 @@ HOSTILE_ROWS = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("fields", HOSTILE_ROWS.values(), ids=HOSTILE_ROWS.keys())
 @pytest.mark.parametrize("decision", [JobDiagnosis, JobWindows])
 def test_odd_rows_stop_nothing(decision, fields, make_training):
@@ -278,7 +278,7 @@ def sliced(events: list[StepTimings], parts: int) -> list[StepTimings]:
     return found
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_keyed_state_keeps_the_same_promises(make_training):
     """All decisions of a job together, restored in the middle, go on as if nothing had happened."""
     events = make_training(seconds=14, slow=1, slow_from_s=4)

@@ -76,7 +76,7 @@ def test_waiting_need_not_be_told(tmp_path, judged, what, ranks):
     assert verdict(found)[0] >= ({"straggler"} if ranks else set())
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("clock", CLOCKS[:2])
 @pytest.mark.parametrize(("what", "ranks"), [(SLOW, {6}), ({"spread": 0.4}, set()), ({}, set())])
 def test_nobody_need_be_seen_to_wait_at_the_end_of_a_step(tmp_path, judged, what, ranks, clock):

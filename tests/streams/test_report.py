@@ -32,7 +32,7 @@ def run(write, make_training):
     return write(topics.OP, make_training(slow=2, seconds=30, slow_from_s=6))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["text", "md", "html"])
 def test_a_recording_is_told_in_every_format(run, kind, capsys):
     """Rank 2 is named, with what it cost."""
@@ -42,7 +42,7 @@ def test_a_recording_is_told_in_every_format(run, kind, capsys):
     assert "slow computation on the worker" in out
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_name_of_the_file_says_the_format(run, tmp_path, capsys):
     """And the file is whole or not there."""
     out = tmp_path / "run.html"
@@ -83,14 +83,14 @@ def test_nothing_to_tell_is_said_in_a_line(content, reason, tmp_path, capsys):
     assert reason in capsys.readouterr().err
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_job_that_is_not_there_is_said(run, capsys):
     """With what would list those that are."""
     assert main([run, "--job", "other"]) == 2
     assert "nothing of a job 'other'" in capsys.readouterr().err
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_bad_lines_are_told_in_the_report(run, capsys):
     """And the rest is reported all the same."""
     with open(run, "ab") as stream:
@@ -167,7 +167,7 @@ def test_what_makes_no_sense_is_refused(run, wrong, capsys):
         main([run, *wrong])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_file_that_cannot_be_written_is_said(run, tmp_path, capsys):
     """After the work, but in a line."""
     assert main([run, "-o", str(tmp_path / "no" / "run.html")]) == 2

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.e2e
 class TestOneWorker:
     """What one worker makes of each test's own job."""
 
-    @pytest.mark.landing
+    @pytest.mark.landing_on("apache")
     def test_from_batches_to_findings(self, one_worker, make_training, request):
         """What a worker publishes on the bus is what the processor says in process.
 

@@ -41,7 +41,7 @@ def answer(workers, command):
 class TestOneWorker:
     """What one worker answers, each test in a cluster of its own."""
 
-    @pytest.mark.landing
+    @pytest.mark.landing_on("embedded")
     def test_a_finding_leads_to_a_suggestion_that_is_accepted(self, one_worker, make_cluster, cluster):
         """With what it rests on; who accepts is answered, and finds the next revision. It is not accepted twice."""
         events = make_cluster(cluster, job="a", seconds=25)

@@ -123,7 +123,7 @@ def test_the_role_is_what_kubernetes_takes() -> None:
             kubernetes_validate.validate(one, version, strict=True)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_no_right_of_the_role_is_idle(free_port: Callable[[], int], tmp_path: Path) -> None:
     """Without any one of them a trial's life ends in an error; but for the events, which only say why."""
     rules = next(yaml.safe_load_all(ROLE.read_text()))["rules"]

@@ -48,6 +48,7 @@ def pod_of(made: dict[str, Any]) -> dict[str, Any]:
     return made["spec"]["template"]["spec"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["1.28", "1.37"])
 @pytest.mark.parametrize("name", CASES)
 def test_manifests_are_what_kubernetes_takes(name: str, version: str) -> None:

@@ -361,7 +361,7 @@ def test_pods_that_outlive_their_job_are_waited_for(world: World) -> None:
     assert world.cluster.left() == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_pod_on_a_lost_node_is_told(world: World) -> None:
     """Nobody ends it: an error with the command, not a wait for ever."""
     job = world.job()

@@ -60,6 +60,7 @@ def specs(app):
     return {one["layout"]["xaxis"]["title"]["text"].partition(",")[0]: one for one in drawn}
 
 
+@pytest.mark.slow
 def test_a_job_without_a_balancer_has_no_such_section(played, open_page):
     """Nothing is said of what is not there."""
     assert "Balance" not in text_of(open_page(played))
@@ -85,6 +86,7 @@ def test_the_section_shows_split_times_and_plans(balance, open_page):
     assert took.plans[-1].took_s * 1e3 < 0.6 * before_ms
 
 
+@pytest.mark.slow
 def test_the_gain_is_beside_the_slow_time_not_beside_the_warm_up(tell, open_page):
     """A rank turned slow after the first plan: 114 ms, then 206 ms, now 180 ms."""
     feed, job = Feed(), BalancedJob(noise=0.0)
@@ -110,6 +112,7 @@ def test_a_proposed_split_stands_beside_the_one_that_is_followed(balance, tell, 
     assert "proposed" in text_of(app)
 
 
+@pytest.mark.slow
 def test_a_plan_alone_has_a_section(tell, open_page):
     """Before the first time is measured."""
     feed = Feed()
@@ -119,6 +122,7 @@ def test_a_plan_alone_has_a_section(tell, open_page):
     assert "No times of ranks have been received yet." in [one.value for one in app.caption]
 
 
+@pytest.mark.slow
 def test_times_alone_have_a_section(tell, open_page):
     """Of a balancer whose first plan was told before the page looked back."""
     feed = Feed()
@@ -137,6 +141,7 @@ def test_hostile_words_stay_text(tell, open_page):
     assert "&lt;img" in shown
 
 
+@pytest.mark.slow
 def test_a_thousand_ranks_stay_readable(balance, open_page):
     """A few bars, a few lines, and shares as from least to most."""
     feed = Feed()

@@ -24,7 +24,7 @@ def _environment(monkeypatch):
     monkeypatch.setenv("PACELINE_BROKERS", "127.0.0.1:9")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_no_module_is_named_like_a_library():
     """Streamlit puts ui/ first on sys.path: a module named like a library would hide it."""
     folder = Path(ui.__file__).parent

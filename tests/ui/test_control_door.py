@@ -93,6 +93,7 @@ def test_what_waits_and_what_is_remembered_is_bounded(opened):
     assert door.change(changes[0].number) is None
 
 
+@pytest.mark.slow
 def test_a_download_that_no_browser_could_hold_is_refused(opened):
     """Bounded while it comes, and told what to use instead."""
 

@@ -53,7 +53,7 @@ def device(minute, **fields):
     return topics.WINDOW, events.DeviceWindow(**about, start_s=60.0 * minute, mean={}, max={}, **told)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_jobs_page_shows_what_it_took(simulated_job, tell, snapshot_of):
     """Windows of devices name the job; the price is the page's own setting."""
     feed = Feed(tariff=PRICES)
@@ -64,7 +64,7 @@ def test_the_jobs_page_shows_what_it_took(simulated_job, tell, snapshot_of):
     assert "energy: GPUs alone" in shown
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_without_measured_energy_there_is_no_tile(played, snapshot_of):
     """Not 0 Wh."""
     shown = text_of(opened(script, (lambda job, rank=None: snapshot_of(played, rank=rank),), None))

@@ -63,6 +63,7 @@ def drawn(app, place=0):
     return json.loads(app.get("plotly_chart")[place].proto.spec)
 
 
+@pytest.mark.slow
 def test_the_picture_has_history_intervals_median_and_the_naive_forecast(heard, open_page):
     """Everything that the forecaster sent is drawn, with its unit."""
     picture = drawn(open_page(heard(forecast(FREE, NOW_S, maximum=16.0))))
@@ -84,6 +85,7 @@ def test_the_cluster_comes_first_and_a_link_chooses(heard, open_page):
     assert app.query_params["series"] in ("default/job/a/step_s", ["default/job/a/step_s"])
 
 
+@pytest.mark.slow
 def test_search_narrows_the_series(heard, open_page):
     """Words of a name or key; words that nothing has are told."""
     app = open_page(heard(forecast(FREE, NOW_S), forecast(MEMORY, NOW_S, unit="bytes")))
@@ -116,6 +118,7 @@ def test_profiles_say_kind_cycle_and_end(heard, open_page):
     assert [words for words in wanted if words not in shown] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("time_s", [None, 0.0])
 def test_a_job_that_was_never_measured_has_no_age(heard, open_page, time_s):
     """A forecaster of an earlier version says 0, which is no day in 1970."""
@@ -137,6 +140,7 @@ def test_what_counts_from_0_has_no_age_and_no_next_time(time_s):
     assert profile_words.next_cycle_s(profile("a", now_s - 60.0), now_s) == now_s + 252.0
 
 
+@pytest.mark.slow
 def test_memory_that_fills_is_told_with_its_times(heard, open_page):
     """Both when the first tenth of futures is full and when half are."""
     rising = forecast(MEMORY, NOW_S, unit="bytes", middle=70 * 2**30, swing=12 * 2**30, maximum=80.0 * 2**30)
@@ -156,6 +160,7 @@ GATES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", GATES)
 def test_the_badge_says_how_far_to_trust_it(heard, open_page, title):
     """What the gate withheld, and what the back-test measured."""
@@ -165,6 +170,7 @@ def test_the_badge_says_how_far_to_trust_it(heard, open_page, title):
     assert "held 82 %" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "naive_loss"), [(0.0, 0.0), (2.4e-25, 1e-20), (1e-20, 0.0), (0.001, 0.004)])
 def test_nothing_is_no_better_than_nothing(heard, open_page, loss, naive_loss):
     """Where both losses show as 0.00 there is no badge; the sentence says why."""
@@ -251,6 +257,7 @@ def test_without_windows_the_command_is_named(open_page):
     assert "paceline streams" in text_of(open_page(Feed()))
 
 
+@pytest.mark.slow
 def test_a_simulated_clock_that_is_ahead_is_no_future(heard, open_page):
     """A fleet that runs ten times as fast: what was measured was not measured in 3 min 30 s."""
     at_s = NOW_S + 240.0
@@ -266,6 +273,7 @@ def test_old_forecasts_and_clocks_hours_apart_are_told(heard, open_page):
     assert "ahead of this page" in text_of(open_page(heard(forecast(FREE, NOW_S + 4 * 3600.0))))
 
 
+@pytest.mark.slow
 def test_a_lost_broker_keeps_the_last_forecasts(heard, open_page):
     """The cause above, the picture below."""
     app = open_page(heard(forecast(FREE, NOW_S)), state="lost", cause="connection refused")
@@ -273,18 +281,21 @@ def test_a_lost_broker_keeps_the_last_forecasts(heard, open_page):
     assert app.get("plotly_chart")
 
 
+@pytest.mark.slow
 def test_an_unknown_series_in_a_link_is_told(heard, open_page):
     """Another one is shown, and why."""
     shown = text_of(open_page(heard(forecast(FREE, NOW_S)), {"series": "default/job/<b>gone</b>/step_s"}))
     assert "No forecast of default/job/&lt;b&gt;gone&lt;/b&gt;/step_s yet" in shown
 
 
+@pytest.mark.slow
 def test_a_series_that_rests_shows_its_probability_to_be_busy(heard, open_page):
     """A second picture, in percent."""
     app = open_page(heard(forecast(FREE, NOW_S, busy_ratio=[0.25] * 60)))
     assert drawn(app, 1)["data"][0]["type"] == "bar"
 
 
+@pytest.mark.slow
 def test_a_forecaster_of_a_release_before_is_drawn(heard, open_page):
     """Without past values, naive forecast and levels of 95 %: what is there is drawn, what is not is said."""
     old = {"recent_values": [], "naive_values": [], "levels": [0.1, 0.5, 0.9], "values": [[1.0, 2.0, 3.0]] * 60}
@@ -313,6 +324,7 @@ ABSURD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ABSURD)
 def test_absurd_forecasts_are_drawn_or_refused_and_never_break_the_page(what, open_page, tell):
     """Whatever decodes leaves a page; no string of it becomes markup."""

@@ -31,6 +31,7 @@ def test_a_month_has_a_tile_for_each_of_its_days(first, weeks):
     assert [figure.data[1].x[at] for at in (0, 7)] == [f"{begin:%a}"] * 2
 
 
+@pytest.mark.slow
 def test_nothing_lost_is_not_nothing_kept():
     """A day that the archive has and lost nothing on is 0; one that it has not has no colour, and says so."""
     figure = drawn()
@@ -43,6 +44,7 @@ def test_nothing_lost_is_not_nothing_kept():
     assert "1 finding" in figure.data[1].hovertext[3]
 
 
+@pytest.mark.slow
 def test_the_chosen_day_has_a_frame():
     """Of another month, none has."""
     assert len(drawn(chosen=datetime.date(2026, 11, 3)).layout.shapes) == 1

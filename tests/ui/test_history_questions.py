@@ -187,6 +187,7 @@ def test_a_name_with_slashes_means_one_job_alone(kept_of):
     assert found("/" * 300) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [HOSTILE, "o'clock'; DROP TABLE finding; --", '"', "\\", "%_", "?", "$1", "\0", "ß/İ"])
 def test_hostile_names_are_values_and_nothing_else(name, kept_of):
     """They are found under just their name, and change no question."""

@@ -158,6 +158,7 @@ def test_hostile_names_stay_text(open_page, tmp_path):
     assert re.search(r"No .* in this period", text_of(app)) or "&lt;img" in text_of(app)
 
 
+@pytest.mark.slow
 def test_without_a_setting_one_sentence_says_the_mend(open_page):
     """The page names the setting and the command."""
     shown = text_of(open_page(""))
@@ -165,6 +166,7 @@ def test_without_a_setting_one_sentence_says_the_mend(open_page):
     assert "PACELINE_ARCHIVE=/srv/paceline paceline archive" in shown
 
 
+@pytest.mark.slow
 def test_an_archive_that_cannot_be_read_is_told_with_the_mend(open_page, tmp_path):
     """No control is shown that would lead nowhere."""
     app = open_page(tmp_path / "nowhere")
@@ -173,6 +175,7 @@ def test_an_archive_that_cannot_be_read_is_told_with_the_mend(open_page, tmp_pat
     assert app.get("plotly_chart") == []
 
 
+@pytest.mark.slow
 def test_an_empty_archive_says_that_there_is_nothing(open_page, tmp_path):
     """No GPU watched is not no hour lost."""
     keep(tmp_path / "archive", [])

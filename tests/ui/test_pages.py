@@ -63,6 +63,7 @@ def specs(app):
     return [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", MINE)
 @pytest.mark.parametrize("state", ["connecting", "connected", "lost", "failed"])
 def test_a_page_without_data_opens_and_names_a_command(path, state, open_page):
@@ -93,6 +94,7 @@ def test_every_command_on_a_page_names_its_brokers(path, query, names, played, s
     assert [one for one in typed if "--brokers kafka-1:9093" not in one] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", MINE)
 def test_a_lost_broker_is_told_on_every_page_and_the_picture_stays(path, played, open_page):
     """The banner is above what came before."""
@@ -100,6 +102,7 @@ def test_a_lost_broker_is_told_on_every_page_and_the_picture_stays(path, played,
     assert "No connection to the broker at 127.0.0.1:9092" in text_of(app)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", MINE)
 @pytest.mark.parametrize(
     "query",
@@ -123,6 +126,7 @@ def test_what_is_wrong_with_a_link_is_told(played, open_page):
     assert "rank=&#x27;-3&#x27; is no rank" in text_of(open_page("fleet", played, {"rank": "-3"}))
 
 
+@pytest.mark.slow
 def test_an_unknown_rank_is_told(played, open_page):
     """And the page offers those that are worth a look."""
     app = open_page("rank", played, {"rank": "77"})
@@ -153,6 +157,7 @@ def test_the_fleet_shows_gpus_jobs_and_what_they_lost(played, open_page):
     assert len(specs(app)[0]["data"][-1]["hovertext"]) == 4
 
 
+@pytest.mark.slow
 def test_the_fleet_says_which_job_is_stuck_and_where(played, simulated_job, tell, open_page):
     """In the column of its state, as text whatever the line is called."""
     hang = {"id": "hang", "kind": "hang", "cause": "unknown", "ranks": [2], "line": f"{HOSTILE}.py:45 evaluate"}
@@ -162,6 +167,7 @@ def test_the_fleet_says_which_job_is_stuck_and_where(played, simulated_job, tell
     assert "<img" not in shown
 
 
+@pytest.mark.slow
 def test_choosing_a_metric_and_searching_change_the_link(played, open_page):
     """What is looked at can be sent to somebody."""
     app = open_page("fleet", played)
@@ -172,6 +178,7 @@ def test_choosing_a_metric_and_searching_change_the_link(played, open_page):
     assert "2 GPUs on 1 nodes" in text_of(app)
 
 
+@pytest.mark.slow
 def test_a_node_in_full_shows_every_gpu(played, open_page):
     """Opened by a link, closed by its button."""
     app = open_page("fleet", played, {"node": "gpu-02"})
@@ -180,6 +187,7 @@ def test_a_node_in_full_shows_every_gpu(played, open_page):
     assert "GPU-00000003" not in text_of(app)
 
 
+@pytest.mark.slow
 def test_clocks_that_are_hours_off_are_told_and_hide_nothing(simulated_job, tell, open_page):
     """Ahead: said so. Behind: its numbers are shown as the past."""
     feed = Feed()
@@ -190,6 +198,7 @@ def test_clocks_that_are_hours_off_are_told_and_hide_nothing(simulated_job, tell
     assert specs(app)[0]["data"][0]["y"] == ["0", "1", "2", "3"]
 
 
+@pytest.mark.slow
 def test_a_rank_stands_beside_its_cohort(played, open_page):
     """Its place, how much slower it is and in what, its finding, its GPU."""
     shown = text_of(open_page("rank", played, {"rank": "2"}))
@@ -197,6 +206,7 @@ def test_a_rank_stands_beside_its_cohort(played, open_page):
     assert [words for words in wanted if words not in shown] == []
 
 
+@pytest.mark.slow
 def test_a_finding_that_says_what_is_next_is_not_contradicted(played, simulated_job, tell, open_page):
     """Neither by the advice on its cause, nor by its own words a second time."""
     next_ = "py-spy dump --pid 41 on node gpu-02"
@@ -208,6 +218,7 @@ def test_a_finding_that_says_what_is_next_is_not_contradicted(played, simulated_
     assert f"<b>Next:</b> {next_}." in text_of(open_page("rank", played, {"rank": "2"}))
 
 
+@pytest.mark.slow
 def test_a_rank_without_peers_is_compared_with_nobody(tell, open_page):
     """One rank on one node without a GPU that is measured: no median, no dotted line, no collector to start."""
     job, feed = SimulatedJob(ranks=1, nodes=1, slow_rank=0), Feed()
@@ -226,6 +237,7 @@ def test_a_rank_without_peers_is_compared_with_nobody(tell, open_page):
     assert "nothing to compare with" in shown
 
 
+@pytest.mark.slow
 def test_a_healthy_rank_has_no_finding_of_another(played, open_page):
     """Only its own episodes."""
     assert "Straggler: rank 2" not in text_of(open_page("rank", played, {"rank": "1"}))
@@ -241,6 +253,7 @@ def test_choosing_a_rank_changes_the_link(played, open_page):
     assert said(app, "rank") == "1"
 
 
+@pytest.mark.slow
 def test_collectives_are_told_by_operation_and_size(played, simulated_job, tell, open_page):
     """Calls, bytes and bus bandwidth of a window's lines."""
     topic, window = simulated_job.window(1000.0, 99)
@@ -253,12 +266,14 @@ def test_collectives_are_told_by_operation_and_size(played, simulated_job, tell,
     assert [words for words in wanted if words not in shown] == []
 
 
+@pytest.mark.slow
 def test_lateness_names_the_rank_that_others_wait_for(played, open_page):
     """The slow rank is the first bar."""
     app = open_page("collectives", played, {"from": "960", "to": "1100"})
     assert specs(app)[-1]["data"][0]["y"][0] == "2"
 
 
+@pytest.mark.slow
 def test_a_box_in_the_link_is_what_is_shown(played, open_page):
     """Steps within from and to alone, by the time that they began; the way back is a button."""
     app = open_page("job", played, {"from": "920", "to": "921"})
@@ -297,6 +312,7 @@ def test_no_page_leads_to_another_host(played, open_page):
             assert set(parse_qs(urlsplit(html.unescape(href)).query)) <= {"job", "rank", "node", "cause"}
 
 
+@pytest.mark.slow
 def test_opened_without_a_rank_the_page_is_that_of_the_accused_or_the_slowest(played, simulated_job, tell, open_page):
     """Nobody has to guess a number; an address that names one is left as it is."""
     app = open_page("rank", played)

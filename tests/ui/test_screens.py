@@ -26,6 +26,7 @@ def open_page(snapshot_of):
     return open_page
 
 
+@pytest.mark.slow
 def test_the_headline_names_median_and_worst_rank(played, open_page):
     """Both numbers, and no average."""
     shown = text_of(open_page(played))
@@ -54,6 +55,7 @@ def test_a_reader_that_failed_is_told_above_the_picture(played, open_page):
     assert "Slowest rank: 2" in shown
 
 
+@pytest.mark.slow
 def test_a_finding_shows_cause_evidence_coverage_and_cost(played, open_page):
     """All that a verdict rests on is on its card."""
     shown = text_of(open_page(played))
@@ -89,6 +91,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_finding_has_its_card(kind, simulated_job, tell, open_page):
     """Whoever or whatever it is about, a card says kind, cause, numbers, rule, coverage and what was cleared."""
@@ -104,6 +107,7 @@ def test_every_kind_of_finding_has_its_card(kind, simulated_job, tell, open_page
 NEWER = {"kind": "tilted_rack", "state": "under_review", "cause": "loose_<b>bolt</b>", "severity": "grave"}
 
 
+@pytest.mark.slow
 def test_a_finding_of_a_newer_version_is_shown_in_its_own_words(played, simulated_job, tell, open_page):
     """A kind, state, cause and severity that this page has no words for: told as they are, and marked like the rest."""
     tell(played, [simulated_job.finding(1, 99, id="newer", first_step=70, **NEWER)])
@@ -114,6 +118,7 @@ def test_a_finding_of_a_newer_version_is_shown_in_its_own_words(played, simulate
     assert "under_review: loose &lt;b&gt;bolt&lt;/b&gt;" in [mark["text"] for mark in marks]
 
 
+@pytest.mark.slow
 def test_a_finding_of_a_node_knows_no_steps(simulated_job, tell, open_page):
     """Steps are left out where there are none, and a cost that is not known is not called 0."""
     feed = Feed()
@@ -134,6 +139,7 @@ def test_a_finding_of_no_job_stands_with_the_machines(played, simulated_job, tel
     assert "Device fault: rank 2" in text_of(app)
 
 
+@pytest.mark.slow
 def test_a_fault_of_a_node_outlives_the_jobs_restart(played, simulated_job, tell, open_page):
     """A node does not know attempts: its finding stays when the job starts anew."""
     tell(played, [simulated_job.finding(1, -1, "confirmed", kind="device_fault", id="x", **OF_A_NODE)])
@@ -142,6 +148,7 @@ def test_a_fault_of_a_node_outlives_the_jobs_restart(played, simulated_job, tell
     assert "Device fault: rank 2" in text_of(open_page(played))
 
 
+@pytest.mark.slow
 def test_the_figure_holds_every_rank(played, open_page):
     """The heatmap has a row a rank and the finding's mark."""
     charts = open_page(played).get("plotly_chart")
@@ -150,6 +157,7 @@ def test_the_figure_holds_every_rank(played, open_page):
     assert len(heatmap["layout"]["shapes"]) == 1
 
 
+@pytest.mark.slow
 def test_without_a_broker_the_page_opens_and_says_the_mend(open_page):
     """No broker: no error, but the cause and the commands."""
     shown = text_of(open_page(Feed(), state="lost", cause="connection refused"))
@@ -157,6 +165,7 @@ def test_without_a_broker_the_page_opens_and_says_the_mend(open_page):
     assert "paceline doctor" in shown
 
 
+@pytest.mark.slow
 def test_without_data_the_page_names_the_commands(open_page):
     """Connected, no data: how to get some."""
     shown = text_of(open_page(Feed()))
@@ -164,6 +173,7 @@ def test_without_data_the_page_names_the_commands(open_page):
     assert "paceline doctor" in shown
 
 
+@pytest.mark.slow
 def test_a_described_job_without_a_step_has_a_page(simulated_job, tell, open_page):
     """The first seconds of a job, before its first step."""
     feed = Feed()
@@ -188,6 +198,7 @@ def test_hostile_names_stay_text(simulated_job, tell, open_page):
     assert "<b>x" not in shown
 
 
+@pytest.mark.slow
 def test_a_pause_keeps_the_picture(played, simulated_job, tell, open_page):
     """Paused, new data does not move the page; live again, it does."""
     app = open_page(played)
@@ -198,6 +209,7 @@ def test_a_pause_keeps_the_picture(played, simulated_job, tell, open_page):
     assert "recovered</span>" in text_of(app)
 
 
+@pytest.mark.slow
 def test_choosing_a_job_changes_the_link(played, tell, open_page):
     """The address of the page can be shared."""
     from tests.ui.simulated_job import SimulatedJob
@@ -219,6 +231,7 @@ def test_a_job_lists_its_own_machines_and_their_faults(played, simulated_job, te
     assert "elsewhere-7" not in shown
 
 
+@pytest.mark.slow
 def test_a_job_without_known_nodes_lists_no_machines_of_others(simulated_job, tell, open_page):
     """Nor their faults: they would be taken for its own."""
     feed = Feed()

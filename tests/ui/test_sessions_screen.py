@@ -79,6 +79,7 @@ def labels(app):
     return {one.label for one in app.button}
 
 
+@pytest.mark.slow
 def test_without_control_it_says_what_to_start(control, open_page):
     control.away = "no control at http://127.0.0.1:9: Connection refused"
     text = text_of(open_page())
@@ -86,10 +87,12 @@ def test_without_control_it_says_what_to_start(control, open_page):
     assert "paceline control" in text
 
 
+@pytest.mark.slow
 def test_without_a_session_it_says_how_to_begin_one(open_page):
     assert "No session is recorded" in text_of(open_page())
 
 
+@pytest.mark.slow
 def test_sessions_are_shown_with_what_they_lack(control, open_page):
     control.sessions = [
         session("one", job="resnet"),
@@ -103,6 +106,7 @@ def test_sessions_are_shown_with_what_they_lack(control, open_page):
     assert "1 nodes silent" in text
 
 
+@pytest.mark.slow
 def test_texts_of_others_are_shown_as_text(control, open_page):
     control.sessions = [session("one", job="<script>alert(1)</script>", reason="<b>x</b>", issuer="<i>")]
     text = text_of(open_page())
@@ -127,6 +131,7 @@ def test_whoever_has_not_shown_the_token_sees_no_button(control, open_page):
     assert "start this page with" in text_of(open_page(token=""))
 
 
+@pytest.mark.slow
 def test_a_session_is_stopped_in_the_name_of_who_asks(control, open_page, until):
     control.sessions = [session("one")]
     app = unlocked(open_page())
@@ -135,6 +140,7 @@ def test_a_session_is_stopped_in_the_name_of_who_asks(control, open_page, until)
     assert eventually(until, control) == ("POST", "/v1/sessions/one/stop", None, "ada")
 
 
+@pytest.mark.slow
 def test_a_refusal_is_shown(control, open_page, door, until):
     control.sessions, control.refusal = [session("refused")], "state: it is stopped"
     app = unlocked(open_page())
@@ -145,6 +151,7 @@ def test_a_refusal_is_shown(control, open_page, door, until):
     assert "stop refused: state: it is stopped" in text_of(app)
 
 
+@pytest.mark.slow
 def test_a_session_is_started(control, open_page, until):
     app = unlocked(open_page())
     app.text_input(key="session_name").set_value("tuesday")
@@ -155,6 +162,7 @@ def test_a_session_is_started(control, open_page, until):
     assert eventually(until, control) == ("POST", "/v1/sessions", body, "ada")
 
 
+@pytest.mark.slow
 def test_two_sessions_stand_side_by_side(control, open_page, door, until):
     control.sessions = [session("one", "stopped"), session("two", "stopped")]
     app = open_page()

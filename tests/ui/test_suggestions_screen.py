@@ -70,6 +70,7 @@ def button_of(app, label):
     return next(one for one in app.button if one.label == label)
 
 
+@pytest.mark.slow
 def test_a_card_has_gain_evidence_steps_and_the_command(heard, open_page):
     """Everything that a reader decides on; evidence leads to the picture."""
     app = open_page(heard(suggestion(1, NOW_S)))
@@ -91,6 +92,7 @@ def test_a_card_has_gain_evidence_steps_and_the_command(heard, open_page):
     assert app.code[0].value.startswith("scontrol update nodename=gpu-02")
 
 
+@pytest.mark.slow
 def test_the_largest_gain_comes_first_and_what_is_over_last(heard, open_page):
     """By device-hours a day; closed ones are not shown unless somebody asks."""
     small = suggestion(1, NOW_S, title="Small", gain=events.Gain(gpu_hours_per_day=1.0))
@@ -110,6 +112,7 @@ def test_the_largest_gain_comes_first_and_what_is_over_last(heard, open_page):
 STATES = ("new", "accepted", "dismissed", "applied", "verified", "did_not_help", "expired", "withdrawn", "rethought")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", STATES)
 def test_every_state_has_its_card(state, heard, open_page):
     """A state of a newer version, too: told in its own word."""
@@ -135,6 +138,7 @@ def test_nothing_to_suggest_says_what_was_looked_at(played, open_page):
     assert "No stream worker is running" in text_of(open_page(Feed()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", [None, TokenGate("")])
 def test_without_a_token_the_page_is_read_only_and_says_so(gate, heard, open_page):
     """No button, and the name of the setting."""
@@ -218,6 +222,7 @@ def dismissed(heard, control, door, tell, snapshot_of, until):
     return dismissed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outcome", ANSWERS)
 def test_what_came_of_it_is_told(outcome, dismissed):
     """The answer with its reason, or that there is none."""
@@ -225,6 +230,7 @@ def test_what_came_of_it_is_told(outcome, dismissed):
     assert ANSWERS[outcome] in dismissed(*answers, later_s=11.0)
 
 
+@pytest.mark.slow
 def test_control_that_refuses_is_told_with_its_reason(control, dismissed):
     """At once, and still later."""
     control.refusal = "state: it is expired: dismiss changes nothing"

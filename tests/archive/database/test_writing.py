@@ -108,7 +108,7 @@ def test_a_pod_and_the_one_before_are_not_two(database: Database) -> None:
     assert database.ask("SELECT count(*) FROM job_node") == [(2,)]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_jobs_end_as_job_life_says(database: Database) -> None:
     """One idea, told in SQL here and in ``paceline.job_life`` for those who follow: they agree on random jobs."""
     chance = random.Random(11)
@@ -159,7 +159,7 @@ def test_numbers_at_the_bounds_of_events_come_back(database: Database) -> None:
     assert job(database, "ranks", "exit_status", "ended_s", "batch_size") == (HIGH, LOW, LATEST_S, HIGH)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", [HOSTILE, "a\0b", "'; DROP TABLE finding; --", "%s :x {}", "x" * 1_000_000, "\\", "日" * 2000]
 )

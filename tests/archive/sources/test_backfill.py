@@ -199,7 +199,7 @@ def test_a_server_that_is_away_is_one_line(store: Store, free_port: Callable[[],
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_first_archive_has_nothing_and_is_filled(store: Store, ask: Ask):
     points = [[1.7e9 // 300 * 300 - SETTLED_S // 300 * 300 + 0.0, "1"]]
     series = {"metric": {"UUID": "GPU-7", "Hostname": "n"}, "values": points}

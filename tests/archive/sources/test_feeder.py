@@ -66,7 +66,7 @@ def test_each_piece_is_committed_before_the_next_and_nothing_is_told_twice(
     assert feeder.rows == 3
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_could_not_be_committed_is_asked_for_again(
     feeder: Feeder, store: Store, ask: Ask, until: Until, monkeypatch: pytest.MonkeyPatch
 ):
@@ -97,7 +97,7 @@ def test_what_stands_for_files_that_are_gone_is_not_taken(store: Store):
     assert writer.manifest.version == version
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_source_that_is_away_is_logged_once_and_asked_again(
     feeder: Feeder, store: Store, until: Until, caplog: pytest.LogCaptureFixture
 ):

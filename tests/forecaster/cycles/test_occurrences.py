@@ -58,7 +58,7 @@ def test_order_and_repeats_do_not_matter():
     assert from_events(twice) == from_events(times)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_arrivals_at_random_have_no_period():
     """At most one in ten of a hundred Poisson streams gets a period."""
     random = np.random.default_rng(7)

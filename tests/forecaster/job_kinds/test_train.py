@@ -27,7 +27,7 @@ def jobs():
     return [job(f"{kind}{at}", kind, random) for at in range(3) for kind in ("idle", "batch_inference")]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_jobs_are_judged_by_models_that_never_saw_them(jobs):
     """Every job is right, and no model's examples hold a window of its own."""
     judged = leave_one_out(jobs)

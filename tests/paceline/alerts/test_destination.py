@@ -238,7 +238,7 @@ def test_a_state_of_something_else_is_refused(state: dict) -> None:
         Told().destination.restore(state)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_was_told_is_kept_in_bounds() -> None:
     told = Told(MACHINE, rate=600)
     for number in range(MOST_TOLD + 100):

@@ -78,6 +78,7 @@ def test_equal_ranks_stay_equal_in_500_noisy_steps() -> None:
         assert not follow(four(), (1.0,) * 4, 500, random.Random(seed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slower", [1.6, 0.6])
 def test_what_slows_all_ranks_alike_moves_no_work(slower: float) -> None:
     """As a machine that they share does, for a while and by a noise of its own: no rank is unlike the others."""

@@ -183,6 +183,7 @@ def test_without_a_broker_once_ends_and_says_why(
     assert "Connection refused" in errors
 
 
+@pytest.mark.slow
 @pytest.mark.bus
 def test_it_serves_how_telling_goes(
     broker: BrokerSettings, start: Start, receiver: Receiver, job: str, until: Until, free_port: Callable[[], int]

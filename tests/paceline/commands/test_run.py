@@ -181,9 +181,8 @@ def steps_in(recording: Path) -> tuple[list[int], int]:
 
 
 @pytest.mark.exactly_once
-@pytest.mark.landing
 @pytest.mark.slow
-@pytest.mark.parametrize("deaths", [1, 2])
+@pytest.mark.parametrize("deaths", [1, pytest.param(2, marks=pytest.mark.landing)])
 def test_a_killed_sidecar_is_replaced_and_no_step_is_lost(
     tmp_path: Path, until: Callable[..., object], deaths: int
 ) -> None:

@@ -26,9 +26,8 @@ def start(folder: Path, *options: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder)
 
 
-@pytest.mark.landing
 @pytest.mark.e2e
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.landing)])
 def test_it_says_where_everything_is_and_stops_when_told(
     tmp_path: Path, number: signal.Signals, free_port: Callable[[], int]
 ) -> None:
@@ -242,7 +241,7 @@ def test_in_the_background_it_is_ready_shown_and_ended(tmp_path: Path, free_port
     assert list(tmp_path.rglob("up-*")) == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_is_required_is_in_the_demos_environment() -> None:
     """`make demo` installs its own lock and nothing else: what that lacks, no service may ask for at its start."""
     lock = Path(__file__).parents[3] / "deploy" / "requirements" / "demo-stack.lock"

@@ -229,7 +229,7 @@ def test_joules_that_cannot_be_are_bounded_by_their_window():
     assert (told.of("c", "a").gpu_j, told.of("c", "b").gpu_j) == (100.0, 0.0)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_accounts_are_bounded():
     """Thousands of jobs and nodes push out those heard longest ago."""
     made = EnergyBook()

@@ -113,6 +113,7 @@ def test_it_looks_back_so_many_seconds(apache_kafka: object, topic: Topic, until
     assert heard.values == [b"1", b"2"]
 
 
+@pytest.mark.slow
 def test_where_little_is_expected_it_comes_no_later(
     broker: BrokerSettings, topic: Topic, until: Until, monkeypatch: pytest.MonkeyPatch
 ):

@@ -51,7 +51,7 @@ def test_waiting_for_slow_brokers_costs_nothing():
     assert reading.allows(500) == 500
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @given(COUNTS, st.integers(0, 20_000_000))
 def test_a_flood_costs_the_others_nothing(remaining: dict[str, int], most: int):
     """No partition has more than it holds, all together no more than there is, and nobody lacks where there is room."""

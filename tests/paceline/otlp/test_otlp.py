@@ -74,7 +74,7 @@ def test_ranks_of_a_step_share_a_trace_and_the_same_again_has_the_same_ids() -> 
     assert ours.span_id != other.span_id
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_receiver_that_is_away_is_told_once_and_what_is_lost_is_counted(free_port: Callable[[], int]) -> None:
     said: list[str] = []
     exporter = OTLPLogExporter(endpoint=f"http://127.0.0.1:{free_port()}/v1/logs", timeout=0.2)  # it is to run out

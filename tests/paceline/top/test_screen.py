@@ -96,7 +96,7 @@ def test_it_shows_jobs_ranks_findings_and_suggestions_at_80_by_24() -> None:
     drive(two_jobs(), body)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_job_under_the_cursor_is_the_one_whose_ranks_are_shown() -> None:
     async def body(pilot: Pilot[None]) -> None:
         app = pilot.app
@@ -125,7 +125,7 @@ def test_the_cursor_stays_on_its_job_when_jobs_change_places() -> None:
     drive(bus, body)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_tab_goes_from_pane_to_pane_and_the_focused_one_is_large() -> None:
     async def body(pilot: Pilot[None]) -> None:
         seen = []
@@ -142,7 +142,7 @@ def test_tab_goes_from_pane_to_pane_and_the_focused_one_is_large() -> None:
     drive(two_jobs(), body)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_enter_shows_a_finding_and_a_suggestion_in_full() -> None:
     async def body(pilot: Pilot[None]) -> None:
         app = pilot.app
@@ -159,7 +159,7 @@ def test_enter_shows_a_finding_and_a_suggestion_in_full() -> None:
     drive(two_jobs(), body)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_filter_is_typed_kept_and_dropped() -> None:
     async def body(pilot: Pilot[None]) -> None:
         app = pilot.app
@@ -212,7 +212,7 @@ def test_a_lost_broker_is_told_and_what_was_known_stays() -> None:
     drive(bus, body)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(40, 10), (80, 24), (200, 60), (20, 5)])
 def test_any_size_and_a_change_of_it(size: tuple[int, int]) -> None:
     async def body(pilot: Pilot[None]) -> None:
@@ -226,7 +226,7 @@ def test_any_size_and_a_change_of_it(size: tuple[int, int]) -> None:
     drive(two_jobs(), body, size)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_hostile_names_are_shown_as_text() -> None:
     bus = Bus(
         described(job=HOSTILE),
@@ -245,7 +245,7 @@ def test_hostile_names_are_shown_as_text() -> None:
     drive(bus, body)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_empty_bus_names_the_command() -> None:
     async def body(pilot: Pilot[None]) -> None:
         app = pilot.app

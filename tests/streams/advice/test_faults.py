@@ -57,7 +57,7 @@ def test_a_fault_has_the_suggestion_that_is_right_for_it(fault, events_of, told)
     assert one.expires_s > one.created_s
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "action"),
     [
@@ -117,7 +117,7 @@ def test_what_recovers_by_itself_is_withdrawn(events_of, told):
     assert heard.open() == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_slow_rank_comes_with_the_lines_that_balance_its_job(events_of, told):
     """They are Python, and the names that they import are those that users import."""
     heard = told()

@@ -99,7 +99,7 @@ def test_a_healthy_fleet_gets_none_in_a_day(advised):
     assert len(heard.advice.use.accounts) > 0
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_gpus_that_are_held_and_idle_are_to_be_freed(advised):
     heard = advised(hour("notes", "idle", 0.0).replace(", busy: 0.0", ""))
     (one,) = heard.last().values()
@@ -121,7 +121,7 @@ jobs:
     assert {(one.action, one.target) for one in heard.said} == {("feed_input", "job:llama")}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_events_are_events(advised):
     """The advice leaves what it does not know alone."""
     heard = advised(hour("llama", "training", 0.99))

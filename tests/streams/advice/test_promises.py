@@ -239,7 +239,7 @@ def test_memory_reaches_a_plateau(make_hour):
     assert sizes[1] < 1.3 * sizes[0] + 500
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_storm_of_findings_is_bounded(make_finding, make_pace):
     """Three thousand jobs have a trouble at once: twenty are told within the hour, the state stays bounded."""
     advice, began = Advice(), time.process_time()

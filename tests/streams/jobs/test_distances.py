@@ -82,7 +82,7 @@ def test_no_samples_and_samples_without_connections_say_nothing():
     assert told(distances, [sample(0)]) == {}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_ends_that_are_remembered_are_bounded():
     """A rank that opens new connections without end does not fill the memory."""
     distances = Distances()

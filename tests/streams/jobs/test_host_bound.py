@@ -78,6 +78,7 @@ def waits_in(share):
     return column
 
 
+@pytest.mark.slow
 def test_a_live_rank_whose_device_waits_is_named_with_its_number():
     """The device clock tells it: the same cause as a trace's idle time, with the share beside the peers'."""
     ((*_, finding),) = simulated(Fault("host", (5,), 0.3, 60))
@@ -89,7 +90,7 @@ def test_a_live_rank_whose_device_waits_is_named_with_its_number():
     assert "Python between the launches" in finding.summary
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_it_says_what_the_host_did_where_that_is_told():
     """A quarter of the excess is garbage collection: not the cause, but worth a word."""
     ((*_, finding),) = simulated(Fault("host", (5,), 0.3, 60), Fault("gc", (5,), 0.1, 60))
@@ -119,7 +120,7 @@ def starved_rank(event):
     return columns.durations([step_s if rank == 5 else 0.0 for rank, step_s in pairs])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_memory_shortage_explains_a_slow_host():
     """Swapping is known of the node; that the device waits meanwhile is no better word for it."""
     ((*_, finding),) = simulated(Fault("memory", (5,), 0.5, 60), Fault("host", (2,), 0.001), change=starved_rank)
@@ -140,7 +141,7 @@ def test_a_rank_at_the_edge_is_not_told_anew_with_every_look():
     assert len({finding.cause for finding in told if finding.state == "confirmed"}) == 1
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_healthy_job_that_tells_of_its_devices_accuses_nobody():
     """Neither where no device waits, nor where all do."""
     for share in (0.0, 0.9):
@@ -159,7 +160,7 @@ def test_numbers_that_cannot_be_change_no_verdict():
         assert [told[-1].cause for told in found if told[-1].ranks] == ["worker_compute"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_hosts_that_all_turn_slow_slow_the_job_and_no_rank():
     """A slowdown of the whole job in which the devices wait: its cause is told, and nobody is accused."""
     ((*_, finding),) = simulated(Fault("host", tuple(RANKS), 0.5, 80), steps=240)
@@ -167,7 +168,7 @@ def test_hosts_that_all_turn_slow_slow_the_job_and_no_rank():
     assert [number.name for number in finding.evidence] == ["pace", "grown_backward", "grown_host_bound"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_devices_that_all_turn_slow_are_no_host_s_doing():
     """Their hosts wait for them as much as before."""
     faults = Fault("compute", tuple(RANKS), 0.5, 80), Fault("host", (2,), 0.001)

@@ -136,6 +136,7 @@ def test_a_message_overtaken_by_its_next_is_dropped_and_missed(slow, whole):
     assert {finding.coverage.events_missing for finding in findings} == {1}
 
 
+@pytest.mark.slow
 def test_the_same_number_of_another_producer_is_no_repetition(slow, whole):
     """Both nodes count from 0, on phases and on collectives apart."""
     assert {finding.coverage.ranks_heard for finding in whole} == {4}
@@ -144,6 +145,7 @@ def test_the_same_number_of_another_producer_is_no_repetition(slow, whole):
     assert {finding.coverage.ranks_heard for finding in one} == {2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jump_s", [86_400.0, -86_400.0, 1e9])
 def test_a_clock_that_jumps_changes_nothing(slow, jump_s, whole):
     """Of one node, while the job runs, by a day or by decades: only durations are compared."""
@@ -151,7 +153,7 @@ def test_a_clock_that_jumps_changes_nothing(slow, jump_s, whole):
     assert judged(jumped) == whole
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_phases_and_collectives_may_come_in_any_order(slow, collective_batches, whole):
     """Nobody promises the order of two topics: what is said of the one does not depend on the other."""
     calls = collective_batches(4, 120, {1: 0.04})
@@ -165,6 +167,7 @@ def test_phases_and_collectives_may_come_in_any_order(slow, collective_batches, 
 # --- the lines of judgement ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_accused_rank_is_told_with_its_place_and_its_stage(slow, whole):
     """Where it ran last: a rank that was moved is looked for where it is now."""
     (node,) = {node for finding in whole for node in finding.nodes}
@@ -302,7 +305,7 @@ def test_tensor_parallel_ranks_that_do_not_tell_their_place_are_of_one_pipeline(
     assert pipelines(events) == set()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [RANK_LIMIT, 2**53])
 def test_a_place_that_no_rank_can_have_is_none(job, most):
     """It is as one that is not told, and the largest number that an event may carry stops no message."""
@@ -363,7 +366,7 @@ def test_thresholds_keep_the_shared_rows(slow):
     assert rows.messages == (slow[3],)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("when", [0, 4])
 def test_ranks_beyond_the_bound_are_in_no_verdict_of_either_line(slow, collective_batches, when):
     """Of phases and of collectives, from then on; thresholds that change do not lift it."""
@@ -386,7 +389,7 @@ def many(events):
     return [*crowd(events[0]), *events]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["phases", "collectives"])
 def test_what_waits_is_judged_at_the_end_and_once(slow, collective_batches, line):
     """Cut off after any message: told and brought to light by the end is what the same messages say one by one."""
@@ -406,7 +409,7 @@ def test_what_waits_is_judged_at_the_end_and_once(slow, collective_batches, line
     assert at_the_end
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [1, 7])
 def test_restored_it_goes_on_as_if_nothing_had_happened(slow, collective_batches, every):
     """Phases, collectives and thresholds, stored while messages wait; what is said at the end, too."""
@@ -428,7 +431,7 @@ def test_that_a_job_reads_through_a_loader_is_kept_once():
     assert str(unpack(LAYOUT, JobDiagnosis().snapshot())).count("has_loader") == 1
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_every_part_of_the_state_is_read_back(job, collective_batches, make_facts):
     """Of a job with stages, conditions, facts, open steps and a missing rank: stored again, the same to a byte."""
     events = list(job(nodes=2, fault=SLOW, world=5, steps=200).batches())
@@ -465,7 +468,7 @@ def test_a_state_of_nothing_is_nothing(slow, whole):
     assert judged(slow, again) == whole
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", [{2: SLOW[2]}, dict.fromkeys(range(8, 16), SLOW[2])])
 def test_at_the_end_of_a_job_its_straggler_is_told_with_its_last_step_and_whole_cost(job, slow):
     """Of a rank as of a node, once; what has not gone on since it was told is not told again."""

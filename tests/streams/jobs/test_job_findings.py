@@ -58,7 +58,7 @@ def test_a_healthy_job_is_left_in_peace(simulate, options):
     assert judge(simulate(*options, "--steps", "160")) == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_long_stage_clears_its_ranks(simulate):
     """A stage with more layers is the cut's fault: the stage is named, and nobody in it."""
     findings = judge(simulate("--ranks", "16", "--pp", "4", "--stage-skew", "3=1.3", "--steps", "120"))
@@ -87,7 +87,7 @@ def test_a_slow_rank_of_a_pipeline_is_named_within_its_stage(simulate, ranks):
     assert findings[1].last_step <= 70
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "cause", "number"),
     [
@@ -102,7 +102,7 @@ def test_the_cause_is_looked_for_beside_the_rank(simulate, fault, cause, number)
     assert number in {evidence.name for evidence in findings[-1].evidence}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_without_anything_measured_beside_it_the_verdict_stands(simulate):
     """No conditions: the same rank, and what its phases tell of the cause."""
     from msgspec.structs import replace
@@ -112,7 +112,7 @@ def test_without_anything_measured_beside_it_the_verdict_stands(simulate):
     assert told(judge(blind)) == {("straggler", "worker_compute", (3,))}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_job_that_turns_slow_as_a_whole_is_found(simulate):
     """With the step where it began, though there is no cohort to compare with."""
     findings = judge(simulate("--ranks", "8", "--steps", "200", "--fault", "slowdown:size=0.3,from=100"))
@@ -121,7 +121,7 @@ def test_a_job_that_turns_slow_as_a_whole_is_found(simulate):
     assert findings[1].state == "confirmed"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_job_of_one_rank_is_never_accused(simulate):
     """It has no peers, whatever befalls it; that it turned slow is told of the job."""
     findings = judge(simulate("--ranks", "1", "--steps", "200", "--fault", "compute:rank=0,size=0.5,from=100"))
@@ -137,7 +137,7 @@ def test_a_hang_names_who_is_missing_and_who_waits(simulate):
     assert hangs[0].victims == [0, 1, 2, 4, 5, 6, 7]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_transfers_that_fill_the_step_are_told_with_their_bandwidth(simulate):
     """By operation and size, beside what the links are rated at: by their interfaces, or by whoever knows better."""
     events = simulate("--ranks", "16", "--communication", "0.6", "--steps", "100")
@@ -217,7 +217,7 @@ def test_steps_without_the_probe_are_nobodys_fault(simulate, options, steps, sec
     assert judge(probe_off(first, steps)) == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [10, 40])
 def test_a_slow_rank_is_named_though_half_of_its_steps_are_not_told(simulate, steps):
     """And the findings' coverage says how many were not."""

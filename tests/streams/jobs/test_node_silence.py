@@ -64,7 +64,7 @@ def judge(messages: Iterable[Any], diagnosis: JobDiagnosis | None = None) -> lis
     return [finding for finding in found if finding.kind == "node_silent"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_node_that_falls_silent_is_told_with_its_ranks() -> None:
     """Suspected after 30 s of its peers' time, confirmed after twice that, and no more is said of it."""
     findings = judge(told({1: 100}, seconds=200))
@@ -80,7 +80,7 @@ def test_a_node_that_falls_silent_is_told_with_its_ranks() -> None:
     assert len({finding.id for finding in findings}) == 1
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_it_is_over_when_the_node_is_heard_again() -> None:
     """And the next silence is another episode, also where no step has ended between the two."""
     messages = told({}, seconds=130)
@@ -94,7 +94,7 @@ def test_it_is_over_when_the_node_is_heard_again() -> None:
     assert len({(finding.id, finding.revision) for finding in again}) == len(again)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_silence_of_all_accuses_nobody() -> None:
     """Nor does that of more than half of the nodes: it may be the way to Kafka that is broken."""
     assert judge(told(dict.fromkeys(range(NODES), 40.0))) == []
@@ -102,7 +102,7 @@ def test_silence_of_all_accuses_nobody() -> None:
     assert {finding.nodes[0] for finding in judge(told({0: 40, 1: 50}))} == {"node-0", "node-1"}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_of_two_nodes_the_silent_one_is_told() -> None:
     """By the one peer that it has."""
     assert {finding.nodes[0] for finding in judge(told({0: 40}, nodes=2))} == {"node-0"}
@@ -142,7 +142,7 @@ def test_a_clock_that_is_hours_wrong_changes_nothing(ahead_s: float) -> None:
     assert judge(told({}, ahead_s={0: ahead_s, 1: -ahead_s})) == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("jump_s", [-7200.0, 7200.0])
 def test_a_clock_that_is_set_accuses_nobody(jump_s: float) -> None:
     """Of two nodes, one whose clock jumps by two hours; and it is told all the same when the other falls silent."""
@@ -166,7 +166,7 @@ def test_a_recording_that_is_sorted_by_node_accuses_nobody(nodes: int) -> None:
     assert not [finding for finding in judge(messages) if finding.kind == "node_silent"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_another_sidecar_on_the_same_node_speaks_for_it() -> None:
     """A sidecar that was started again is a producer of its own, and the node is not silent."""
     messages = [
@@ -178,7 +178,7 @@ def test_another_sidecar_on_the_same_node_speaks_for_it() -> None:
     assert judge(messages) == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_it_says_depends_on_whether_the_others_train_on() -> None:
     """Where steps end, its ranks live and only its telling stopped; where none does, the node itself may be gone."""
     trains = judge(told({1: 40}))[-1]
@@ -256,7 +256,7 @@ def test_a_goodbye_in_a_recordings_descriptions_counts_wherever_it_stands() -> N
     assert [finding for finding in findings if getattr(finding, "kind", "") == "node_silent"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_description_of_ranks_that_are_here_is_no_goodbye() -> None:
     """They join with one."""
     diagnosis = JobDiagnosis()

@@ -63,7 +63,7 @@ JOBS = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @given(**JOBS, staged=st.booleans())
 @settings(max_examples=15)
 def test_ticks_of_a_run_are_those_of_one_step_at_a_time(seed, ranks, missing, sizes, staged):
@@ -79,7 +79,7 @@ def test_ticks_of_a_run_are_those_of_one_step_at_a_time(seed, ranks, missing, si
         np.testing.assert_array_equal(value, run.snapshot()[name])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @given(**JOBS, explained=st.booleans())
 @settings(max_examples=4)
 def test_looks_at_ticks_taken_together_are_those_at_one_tick_at_a_time(seed, ranks, missing, sizes, explained):
@@ -100,6 +100,7 @@ def test_looks_at_ticks_taken_together_are_those_at_one_tick_at_a_time(seed, ran
         np.testing.assert_array_equal(value, taken.snapshot()[name])
 
 
+@pytest.mark.slow
 @given(**JOBS, staged=st.booleans(), accused=st.lists(st.sets(st.integers(0, 7)), min_size=1, max_size=3))
 @settings(max_examples=15)
 def test_the_pace_of_ticks_taken_together_is_that_of_one_at_a_time(seed, ranks, missing, sizes, staged, accused):
@@ -168,7 +169,7 @@ def test_ranks_that_join_between_runs_are_no_mix_up():
             np.testing.assert_array_equal(mine, other)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_message_of_very_many_ticks_is_judged_like_many_messages():
     """What one pass takes is bounded, and counts of a byte do not overflow."""
     ticks = [tick for tick in map(Ticks(0.0, Cohorts()).update, steps_of(2, 700, 2)) if tick]

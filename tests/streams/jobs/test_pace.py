@@ -85,7 +85,7 @@ def test_one_slow_rank_is_no_slow_job(make_tick, ranks):
     assert follow(make_tick, seconds) == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [1, 80])
 def test_work_that_grows_steadily_has_turned_slow_at_no_step(make_tick, level):
     """Sequences that become longer in a curriculum, from the begin or from some step on, are no slow job."""
@@ -94,7 +94,7 @@ def test_work_that_grows_steadily_has_turned_slow_at_no_step(make_tick, level):
     assert follow(make_tick, growing * noise) == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_work_that_has_grown_and_stays_has_turned_slow_at_no_step(make_tick):
     """A warm-up in which the pace falls."""
     growing = 1.0 + 0.01 * np.minimum(np.arange(240), 100)[:, None]

@@ -208,7 +208,7 @@ def plain(value):
     return [plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 6))
 def test_tables_made_in_one_pass_are_those_made_one_by_one(seed, ranks):

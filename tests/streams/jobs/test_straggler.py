@@ -81,7 +81,7 @@ def test_two_slow_ranks_are_two_findings(job):
     }
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("rows_each", [1, 7, 500, 100_000])
 def test_any_batching_gives_the_same_findings(job, rows_each):
     """How rows are cut into messages changes nothing."""

@@ -67,7 +67,7 @@ def test_its_cause_is_what_its_ranks_have_in_common(
     assert {(finding.cause, *finding.nodes) for finding in findings} == {(cause, "node-0")}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_it_costs_is_counted_once(job: Callable[..., Any]) -> None:
     """As much as one rank that is as slow would cost."""
     node = judge(job(ranks=32, nodes=4, fault=late(range(8, 16))).batches())[-1]
@@ -107,7 +107,7 @@ def test_a_minority_of_a_node_is_ranks(job: Callable[..., Any]) -> None:
     assert {tuple(finding.ranks) for finding in findings} == {(8,), (9,), (10,)}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_ranks_of_a_node_that_are_well_are_not_named(job: Callable[..., Any]) -> None:
     """Six of eight late are the node's finding, with these six."""
     findings = judge(job(ranks=32, nodes=4, fault=late(range(8, 14))).batches())
@@ -115,7 +115,7 @@ def test_the_ranks_of_a_node_that_are_well_are_not_named(job: Callable[..., Any]
     assert findings[-1].nodes == ["node-1"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_rank_that_was_slow_before_the_rest_of_its_node_is_told_to_be_part_of_it(job: Callable[..., Any]) -> None:
     """Its episode ends in words that say whose finding goes on, and nothing is left open but the node's."""
     alone = job(ranks=32, nodes=4, fault=late([9]), when=lambda step: step >= 40)
@@ -246,7 +246,7 @@ def test_a_throttled_node_is_told_as_such() -> None:
     assert {(finding.cause, len(finding.ranks)) for finding in findings} == {("throttling", 8)}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_node_of_a_job_without_phases_is_told_by_lateness() -> None:
     """In the group in which it comes late."""
     findings, _ = simulated("compute:node=1,size=0.3,from=40", phases=False)
@@ -256,7 +256,7 @@ def test_the_node_of_a_job_without_phases_is_told_by_lateness() -> None:
     assert findings[-1].ranks == list(range(8, 16))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_dead_node_is_silent_and_missing_from_the_hang() -> None:
     """Two findings that name the same ranks."""
     silent, hang = parse("silent:node=1,from=60"), parse("hang:node=1,from=60,seconds=70")
@@ -296,7 +296,7 @@ def test_a_node_of_two_slow_tensor_groups_is_the_node() -> None:
     assert {(finding.group, tuple(finding.nodes)) for finding in findings} == {(None, ("node-0001",))}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_one_slow_rank_of_a_tensor_group_is_the_rank() -> None:
     """A quarter of the group is not the group."""
     findings, _ = simulated("compute:rank=9,size=0.3,from=40", tp=4)
@@ -318,7 +318,7 @@ def test_healthy_tensor_groups_are_not_named(shape: dict[str, Any], seed: int) -
     assert not [finding for finding in told if finding.ranks]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_unit_that_its_ranks_leave_while_it_is_slow_comes_to_an_end(job: Callable[..., Any]) -> None:
     """A node that takes another name: what is said of the old one is closed, and the new one is judged."""
     batches = list(job(ranks=32, nodes=4, fault=late(range(8, 16)), steps=200).batches())

@@ -24,7 +24,7 @@ def test_within_five_percent_is_balanced(make_node, judge):
     assert imbalance(judge(make_node(900, gpus=4, utilization_ratio=lambda s, g: 0.9 + 0.013 * g))) == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_noise_is_no_imbalance(make_node, judge):
     """Utilisation that jumps by tens of percent on every GPU alike."""
     dice = random.Random(7)

@@ -312,7 +312,7 @@ def eventful(make_node, make_host, make_description):
     return [make_description(pcie_width_max=16), *(event for pair in zip(gpus, host, strict=True) for event in pair)]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [1, 37])
 def test_restored_it_goes_on_as_if_nothing_had_happened(make_node, make_host, make_description, judge, every):
     """Through bytes, within a look as between two."""

@@ -231,7 +231,7 @@ def test_a_finding_for_many_counts_what_it_does_not_name(panel_of, found, count,
     assert f"  Verdict  {who}" in panel_of(many)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_steps_too_short_for_its_windows_are_named(panel_of, make_training):
     """To run for longer would not help."""
     none = {"pairs": 0, "short_pairs": 80, "added_s": None}

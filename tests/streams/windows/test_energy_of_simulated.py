@@ -94,7 +94,7 @@ def joules(windows, uuid):
     return sum(one.energy_j for one in windows if one.device == uuid and one.energy_j is not msgspec.UNSET)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_counters_without_resets_are_told_to_the_joule(node):
     """Against the counter's own difference."""
     node.run(306)
@@ -103,7 +103,7 @@ def test_counters_without_resets_are_told_to_the_joule(node):
         assert joules(node.said, uuid) == pytest.approx(node.truth_j(gpu, 5), rel=1e-4)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_resets_cost_less_than_a_percent(node):
     """A driver that is loaded anew four times in five minutes, between two samples."""
     for _ in range(4):
@@ -115,7 +115,7 @@ def test_resets_cost_less_than_a_percent(node):
     assert {one.energy_source for one in node.said} == {"counter", "mixed"}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_power_alone_is_within_a_percent(node):
     """Cards before Volta have no counter."""
     for gpu in node.nvml.gpus:
@@ -126,7 +126,7 @@ def test_power_alone_is_within_a_percent(node):
     assert {one.energy_source for one in node.said} == {"power"}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_two_jobs_on_one_gpu_share_it_by_memory(node):
     """A third to one, two thirds to the other; a job alone has all of its own; together they are all there is."""
     node.run(306, [process(0, "a", 10 * GIB, 1), process(0, "b", 20 * GIB, 2), process(1, "b", 5 * GIB, 3)])
@@ -137,7 +137,7 @@ def test_two_jobs_on_one_gpu_share_it_by_memory(node):
     assert node.book.nodes["c", "n"].idle_gpu_j == pytest.approx(0.0, abs=5.0)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_jobs_on_instances_share_the_gpu(node):
     """Under MIG: NVML tells power of the whole GPU alone, and memory of each instance's processes."""
     gpu = node.nvml.gpus[0]
@@ -202,7 +202,7 @@ def test_a_fleet_has_the_joules_that_its_power_gives(fleet, live):
     assert fleet[1] - open_j <= accounts + nobodys <= 1.01 * fleet[1]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_recording_says_what_live_windows_said(fleet, live):
     """``paceline analyze`` over the same messages: the same accounts."""
     analysis = Analysis(lambda topic, event: None, pytest.fail, totals=False)

@@ -12,7 +12,7 @@ FORWARD = COLUMNS.index("forward")
 CELL = st.tuples(st.integers(0, 3), st.integers(0, 30), st.sampled_from([None, 0.0, 0.25, 1.5]), st.booleans())
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.lists(CELL, min_size=1, max_size=12), min_size=1, max_size=6))
 def test_whatever_the_order_of_rows_each_stands_in_its_step(batches):
