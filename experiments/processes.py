@@ -61,9 +61,11 @@ class Worker:
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             return None
 
-    def count(self, metric: str) -> int:
-        """The sum of one of its counters over its labels."""
-        found = re.findall(rf"^paceline_streams_{metric}(?:{{.*}})? (\S+)$", self.ask("metrics") or "", re.MULTILINE)
+    def count(self, metric: str, labels: str = ".*") -> int:
+        """The sum of one of its counters over its labels, or over those that ``labels``, a pattern, matches."""
+        found = re.findall(
+            rf"^paceline_streams_{metric}(?:{{{labels}}})? (\S+)$", self.ask("metrics") or "", re.MULTILINE
+        )
         return int(sum(map(float, found)))
 
     def processor_s(self) -> float:
