@@ -163,7 +163,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """A file's tests share a process, and so do all that start PyTorch: two of those at once need four cores, but
     where ranks wait most of the time (``pytorch-waits``).
 
-    What needs a broker and no program of ours, and is not slow, is in ring 1 on the embedded one.
+    What needs a broker and no program of ours, and is not slow, is in ring 1 on the embedded one; what names a broker
+    (``landing_on``) on that one.
     """
     if item.get_closest_marker("xdist_group") is None:
         item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
@@ -171,7 +172,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     brokers = set() if asked is None else {asked.params.get(name) for name in ("broker", "own_broker")}
     plain = not any(item.get_closest_marker(name) for name in ("e2e", "browser", "training", "slow"))
     one = item.get_closest_marker("landing_on")
-    if brokers.intersection(("embedded",) if one is None and plain else () if one is None else one.args):
+    wanted = one.args if one is not None else ("embedded",) if plain else ()
+    if brokers.intersection(wanted):
         item.add_marker(pytest.mark.landing)
 
 
