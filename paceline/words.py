@@ -55,7 +55,12 @@ _OF_THE_JOB = (
 #: Kinds whose nodes are those of the accused, also where their ranks' numbers are not known.
 _OF_RANKS = ("hang", "collective_mismatch", "died")
 LONGEST_NAME, LONGEST_LINE = 60, 120
-_SCALES = {"bytes": (2**30, "GiB"), "bytes/s": (1e9, "GB/s"), "flop/s": (1e12, "Tflop/s")}
+#: Unit -> its scales, the largest first; what is below all of them takes the last.
+_SCALES = {
+    "bytes": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
+    "bytes/s": ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")),
+    "flop/s": ((1e12, "Tflop/s"), (1e9, "Gflop/s")),
+}
 
 
 def seconds(value: float | None) -> str:
@@ -252,8 +257,11 @@ def quantity(value: float | None, unit: str) -> str:
         each = " a step" if unit == "s/step" else ""
         return (seconds(value) if value >= 0 else "-" + seconds(-value)) + each
     if unit in _SCALES:
-        scale, name = _SCALES[unit]
-        return f"{digits(value / scale)} {name}"
+        scales = _SCALES[unit]
+        scale, name = next((one for one in scales if abs(value) >= 0.9995 * one[0]), scales[-1])
+        if value == 0:
+            return f"0 {scales[0][1]}"
+        return f"{value:.0f} B" if name == "B" else f"{digits(value / scale)} {name}"
     if unit in ("ratio", ""):
         return digits(value)
     if unit in ("XID", "number"):

@@ -133,9 +133,8 @@ def badge(one: SeriesForecast) -> Badge:
     """How the forecast did against the naive one at earlier moments, and whether it was withheld."""
     test = one.event.backtest
     if test.loss is None or test.naive_loss is None:
-        return Badge(
-            "wait", "not back-tested", "The history is too short for a back-test. Use this forecast with care."
-        )
+        # The notes, which stand below it, have the reason.
+        return Badge("wait", "not back-tested", "Use it with care: no earlier forecast was compared with what came.")
     scale, unit = scale_of(one)
     own, naive = test.loss / scale, test.naive_loss / scale
     tried = f"Back-test at {test.moments} earlier moment{'s'[: test.moments - 1]}, {test.steps} steps ahead"

@@ -65,7 +65,7 @@ class AdviceConfig:
     #: The same is not suggested again for so long after it was dismissed, and after it was over otherwise.
     dismissed_rest_s: float = 86_400.0
     rest_s: float = 600.0
-    #: A gain that has changed by this share is told again.
+    #: A gain is told again once it, or an end of its interval, has changed by this share of it.
     news_ratio: float = 0.2
     #: How long a new and an accepted suggestion wait for somebody.
     new_s: float = 86_400.0

@@ -12,7 +12,7 @@ import msgspec
 from paceline.events import SEVERITIES, Evidence
 from paceline.events.suggestions import Effect, Gain, Suggestion
 
-from .gains import added
+from .gains import NOTHING_WAITS, added
 from .lifecycle import State
 from .precedence import About
 from .proposal import Case, Proposal
@@ -100,6 +100,7 @@ def _content(best: Proposal, sources: list[Proposal]) -> dict[str, Any]:
     for one in sources:
         if len(evidence) < MOST_EVIDENCE:
             evidence += [number for number in one.evidence if number not in evidence]
+    afterwards = best.afterwards if _of_next_run(best) else ()
     return {
         "severity": best.severity,
         "job": best.job,
@@ -111,13 +112,20 @@ def _content(best: Proposal, sources: list[Proposal]) -> dict[str, Any]:
         "reason": (_ENDED + best.reason if _of_next_run(best) else best.reason)[:_LONGEST_TEXT],
         "findings": _all(one.finding for one in sources if one.finding),
         "evidence": evidence[:MOST_EVIDENCE],
-        "gain": added([one.gain for one in sources if one.adds]) if best.adds else best.gain,
+        "gain": _gain(best, sources),
         "risk": best.risk,
         "risk_reason": best.risk_reason,
-        "steps": list(best.steps),
-        "apply": _all(line for one in sources for line in one.apply),
+        "steps": list(afterwards or best.steps),
+        "apply": [] if afterwards else _all(line for one in sources for line in one.apply),
         "manifest": best.manifest,
     }
+
+
+def _gain(best: Proposal, sources: list[Proposal]) -> Gain:
+    """What it brings; a job that stood still and has ended holds no devices any more."""
+    if _of_next_run(best) and best.lost_ratio >= 1.0:
+        return NOTHING_WAITS
+    return added([one.gain for one in sources if one.adds]) if best.adds else best.gain
 
 
 def _of_next_run(proposal: Proposal) -> bool:

@@ -35,6 +35,8 @@ def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | No
     row = row_of(finding.kind, _cause(finding))
     if row is None or finding.confidence < config.confidence:
         return None
+    if finding.kind == "died" and not finding.ranks:
+        return None  # It was ended from outside: nothing in it is to be mended.
     if row.critical and (finding.severity != "critical" or finding.confidence < config.fault_confidence):
         return None
     if finding.kind == "out_of_memory_risk" and not finding.devices:
@@ -71,6 +73,7 @@ def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | No
         steps=(*_next(finding), *(cut.words if cut is not None else ()), *row.steps),
         apply=tuple(commands(row.commands, finding, facts, jobs)),
         manifest=row.manifest,
+        afterwards=row.afterwards,
     )
 
 

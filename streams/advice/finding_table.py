@@ -36,6 +36,8 @@ class FindingRow:
     critical: bool = False
     #: A text to put into a file.
     manifest: str = ""
+    #: Steps in place of those and of commands once the job has ended, and its processes are gone; (): the same.
+    afterwards: tuple[str, ...] = ()
 
 
 #: What a script adds to be balanced: gradients stay those of equal shares, for any split.
@@ -215,6 +217,11 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         _RESTARTS,
         "dump",
         "standstill",
+        afterwards=(
+            "Look at the line of code that the finding names and at what it waits for there, and at that node's "
+            "kernel log (dmesg -T).",
+            "Start the job again from its last checkpoint; without that node if the node is at fault.",
+        ),
     ),
     ("collective_mismatch", ""): FindingRow(
         "inspect_job",
@@ -230,6 +237,11 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         _RESTARTS,
         "dump",
         "standstill",
+        afterwards=(
+            "Look for what only some ranks do on the way to that line: a branch on the rank or on its data, a skipped "
+            "batch, an early return, an exception that is caught.",
+            "Start the job again with TORCH_DISTRIBUTED_DEBUG=DETAIL: it names the first call that differs.",
+        ),
     ),
     ("order_deadlock", ""): FindingRow(
         "inspect_job",
@@ -244,6 +256,10 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         _RESTARTS,
         "dump",
         "standstill",
+        afterwards=(
+            "Call the collectives of these groups in one order on every rank, also in hooks and in threads; "
+            "start the job again.",
+        ),
     ),
     ("network", ""): FindingRow(
         "inspect_node",

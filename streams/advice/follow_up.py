@@ -18,7 +18,7 @@ _WITHOUT_NODES = frozenset({"cordon_node", "replace_device", "move_job", "inspec
 #: What is done when it has fewer ranks.
 _FREES = frozenset({"consolidate", "free_devices"})
 #: What can be done while the job runs, and at no other time.
-WHILE_IT_RUNS = frozenset({"restart_job", "free_devices"})
+WHILE_IT_RUNS = frozenset({"free_devices"})
 #: Seconds between two looks at what waits for its result.
 _EVERY_S = 10.0
 

@@ -15,6 +15,9 @@ _MOST_RATIO = 1000.0
 #: Beyond this share lost a job nearly stands: by how much it would be faster nobody can tell from what is left.
 _MOST_LOST = 0.95
 
+#: Of a job that stood still until it ended.
+NOTHING_WAITS = Gain(basis="the job has ended, and no device waits for it; in its next run the same can happen")
+
 
 def of_lost_time(lost_ratio: float, gpus: int, confidence: float, duty: float, config: AdviceConfig) -> Gain:
     """A job's steps lose ``lost_ratio`` of their time, so it would be ``1 / (1 - lost_ratio)`` times as fast.
@@ -36,7 +39,8 @@ def of_lost_time(lost_ratio: float, gpus: int, confidence: float, duty: float, c
     """
     if lost_ratio >= 1.0:
         a_day = gpus * HOURS_A_DAY
-        return _priced(a_day, a_day * confidence * duty, a_day, config, f"{gpus} GPUs wait, if it continues for a day")
+        basis = f"{gpus} devices wait, if it continues for a day"
+        return _priced(a_day, a_day * confidence * duty, a_day, config, basis)
     lost, sure, share = (min(max(value, 0.0), 1.0) for value in (lost_ratio, confidence, duty))
     a_day = lost * gpus * HOURS_A_DAY
     return _priced(
@@ -44,7 +48,7 @@ def of_lost_time(lost_ratio: float, gpus: int, confidence: float, duty: float, c
         a_day * sure * share,
         min(a_day * (2.0 - sure), gpus * HOURS_A_DAY),
         config,
-        f"{lost * 100:.3g} % of the time of {gpus} GPUs is lost now. The low estimate assumes "
+        f"{lost * 100:.3g} % of the time of {gpus} devices is lost now. The low estimate assumes "
         f"that the problem exists {share * 100:.0f} % of the time, as so far. Confidence {sure * 100:.0f} %.",
         throughput=(_faster(lost), _faster(lost * sure), _faster(lost * (2.0 - sure))),
     )

@@ -63,8 +63,11 @@ class Ledger:
         return [now]
 
     def _has_changed(self, told: Gain, now: Gain) -> bool:
-        before, after = told.gpu_hours_per_day or 0.0, now.gpu_hours_per_day or 0.0
-        return abs(after - before) > self.config.news_ratio * max(abs(before), abs(after))
+        """Whether the estimate or an end of its interval moved: early on, the interval is far too wide."""
+        names = ("gpu_hours_per_day", "gpu_hours_low", "gpu_hours_high")
+        pairs = [(getattr(told, name) or 0.0, getattr(now, name) or 0.0) for name in names]
+        most = max(map(abs, pairs[0]))
+        return any(abs(after - before) > self.config.news_ratio * most for before, after in pairs)
 
     def retract(self, source: str) -> list[Suggestion]:
         """``source`` speaks no more; what is told of it: of what was accepted it shows that it was done."""

@@ -60,9 +60,9 @@ _SIGNALS = {
     "gone": "what it rests on is over, or a stronger one replaces it",
 }
 _SEEN = """
-**When the job ends**, what can be done only while it runs (`restart_job`, `free_devices`, and what an hour of its GPUs
-asked for) is withdrawn. Other suggestions about the job stay open: their titles begin with *Next run:*. Those about a
-node stay as they are.
+**When the job ends**, what can be done only while it runs (`free_devices`, and what an hour of its GPUs asked for) is
+withdrawn. Other suggestions about the job stay open, also on what ended it or what it hung in: their titles begin with
+*Next run:*. Those about a node stay as they are. A job that was ended from outside gets none for that.
 
 **Seen in the data** are: the finding recovers after somebody accepted; a new attempt of the job runs without the
 node (draining, moving, replacing), with a larger or smaller batch, with fewer ranks (consolidating, freeing), or at

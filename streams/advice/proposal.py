@@ -51,6 +51,8 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     risk_reason: str = ""
     steps: tuple[str, ...] = ()
     apply: tuple[str, ...] = ()
+    #: Once it has ended, in place of its steps and of lines to apply; (): the same.
+    afterwards: tuple[str, ...] = ()
     manifest: str = ""
     #: Seconds after which nobody can follow it any more; None: as the config says.
     lasts_s: float | None = None

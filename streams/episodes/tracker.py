@@ -95,7 +95,7 @@ class Policy:
     cooldown: float = 0.0
     #: The signals that such a rest holds back. What is proof by itself (an XID) must not wait for its end.
     rest_holds: frozenset[Signal] = frozenset({"late", "persistent"})
-    #: State and signal at which growth is told, at every doubling of the length. A hang tells no growth: it only waits.
+    #: State and signal at which growth is told, at every doubling of the length.
     growth_at: frozenset[tuple[State, Signal | None]] = frozenset({("confirmed", "persistent")})
     #: What starts the next doubling: entering a state, or news of the evidence. Growth that was told always does.
     doubles_from: frozenset[State | Literal["news"]] = frozenset({"suspected", "confirmed"})

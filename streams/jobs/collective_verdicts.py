@@ -222,7 +222,9 @@ class Collectives:
             for slow in stragglers.conclude()
         ]
         died = self.deaths.conclude(coverage.ranks_expected, max(self.last_step, 0))
-        last = [] if died is None else [finding(died, deaths.said(died, self.nodes), job, coverage)]
+        stands = self.hang.conclude()
+        last = [] if stands is None else [finding(stands, hang.said(stands, self.nodes), job, coverage)]
+        last += [] if died is None else [finding(died, deaths.said(died, self.nodes), job, coverage)]
         return self.crowds.gather(with_sorts(found), last=True) + last
 
     def _said(self, slow: Slow, arrivals: Arrivals, group: str) -> Said:

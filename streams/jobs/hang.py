@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from paceline.events import RANK_LIMIT, OpenCollective, RankLook
+from paceline.words import seconds
 
 from ..collective_batch import CollectiveBatch
 from ..episodes.finding import Blocked, Said, Subject, number
@@ -173,8 +174,7 @@ class Hang:
         self.reported: Reported | None = None
         #: What was confirmed and is over, where none is known to have got through it, until a step ends.
         self.given_up: HangEvidence | None = None
-        # It only goes on waiting: growth is no news.
-        self.tracker = Tracker(HangEpisode, Policy(growth_at=frozenset()))
+        self.tracker = Tracker(HangEpisode, Policy())
 
     def reach(self, batch: CollectiveBatch) -> None:
         """Take down what each rank has got to in each group."""
@@ -254,7 +254,7 @@ class Hang:
         news = False
         if signal != "calm" and stop is not None:
             news = self.reported is not None and self.reported.is_due(stop, longest)
-            episode.lost_s = episode.span_s = longest
+            episode.length = episode.lost_s = episode.span_s = longest
             margin = since / threshold
             episode.evidence = HangEvidence(margin=margin, waited_s=longest, usual_s=self.longest_s, stop=stop)
         if signal == "calm":
@@ -264,9 +264,20 @@ class Hang:
         found = self.tracker.revise(_JOB, signal, longest, news=news)
         if found is not None:
             seen = found.measured
-            changes = self.reported.changes + 1 if self.reported is not None and found.state == before else 0
+            changes = self.reported.changes + news if self.reported is not None and found.state == before else 0
             self.reported = None if signal == "calm" else Reported(seen.stop, seen.waited_s, changes)
         return found
+
+    def conclude(self) -> HangEpisode | None:
+        """Nothing follows: a hang that is confirmed and has gone on since it was reported, once more."""
+        episode = self.tracker.get(_JOB)
+        if episode is None or episode.state != "confirmed" or self.reported is None:
+            return None
+        waited_s = episode.measured.waited_s
+        if waited_s <= self.reported.waited_s:
+            return None
+        self.reported.waited_s = waited_s
+        return self.tracker.revise(_JOB, None, waited_s, news=True)
 
     def blockage(self) -> HangEvidence | None:
         """What the job hangs in, confirmed, or hung in until its ranks gave up."""
@@ -436,14 +447,14 @@ def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
         evidence.append(number("missing_reached", stop.last_seq, "number", stop.seq, "last collective of the missing"))
     accused = stop.accused()
     blocked = _blocked(stop, nodes)
-    waiting = f"{_ranks(stop.waiting, stop.waits)} blocked in {collective} for {seen.waited_s:.0f} s"
+    waiting = f"{_ranks(stop.waiting, stop.waits)} blocked in {collective} for {_long(seen.waited_s)}"
     reason = _reason(stop)
     works = stop.moves() and seen.waited_s < MOVES_S
     advice = "That is no hang while it goes on." if works else _advice(stop, blocked)
     summary = f"{waiting}; {reason}. {advice}"
     # Who still waited when it went on is chance: the last to come back.
     now = "no rank waits there any longer, and none is known to have got through" if stop.unended else "now it goes on"
-    over = f"The job was blocked in {collective} for {seen.waited_s:.0f} s{_awaited(stop, blocked)}; {now}."
+    over = f"The job was blocked in {collective} for {_long(seen.waited_s)}{_awaited(stop, blocked)}; {now}."
     on = tuple(sorted({nodes[rank] for rank in accused if rank in nodes}))
     subject = Subject("hang", where, ranks=tuple(accused), group=stop.group, nodes=on)
     return Said(subject, evidence, summary, over=over, blocked=blocked)
@@ -456,6 +467,10 @@ def behind_deaths(seen: HangEvidence, nodes: Mapping[int, str]) -> Blockage:
     words = f"the job had hung in {_collective(stop.operation, stop.seq, stop.group)}: {_reason(stop)}"
     next_ = f"look at {blocked.line}" if blocked.line else _COMPARE
     return Blockage(words, blocked.line, next_, tuple(stop.accused()))
+
+
+def _long(waited_s: float) -> str:
+    return f"{waited_s:.0f} s" if waited_s < 119.5 else seconds(waited_s)
 
 
 def _collective(operation: str, seq: int, group: str) -> str:

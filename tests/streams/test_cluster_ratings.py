@@ -39,7 +39,7 @@ def test_the_node_under_the_median_of_its_kind_is_named() -> None:
     assert (number.name, number.value, number.unit, number.peers) == ("gemm_float32", 60e9, "flop/s", 100e9)
     assert "over 5% under the median of 3 nodes of its kind (EPYC 9654, 96 processors)" in number.rule
     assert found.summary.startswith(
-        "n2 lies under its rating: gemm_float32 0.06 Tflop/s, 40% under the median of 3 nodes"
+        "n2 lies under its rating: gemm_float32 60.0 Gflop/s, 40% under the median of 3 nodes"
     )
     assert found.coverage.notes == ["3 nodes of the same kind were measured"]
 

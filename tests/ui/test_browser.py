@@ -143,18 +143,22 @@ def test_an_opened_card_stays_open_while_the_page_refreshes(tab, module_broker, 
     shows(tab, coverage, its_card)
 
 
-def test_what_is_wrong_with_paceline_itself_is_told(tab, module_broker, module_page, own_job):
-    """Gaps, what was shed and the newest refusal, live; until then that nothing is wrong."""
+def test_what_is_wrong_with_paceline_itself_is_told(tab, own_broker, serve, own_job):
+    """Gaps, what was shed and the newest refusal, live; until then that nothing is wrong.
+
+    On a broker of its own: samples that arrive for long without a worker, as on the shared one, are a trouble, too.
+    """
     now_s, place = time.time(), ".st-key-health"
-    publish(module_broker.address, [*own_job.described(now_s), *own_job.timings(now_s, 0, 50)])
-    tab.goto(f"{module_page}/?job={own_job.job}")
+    publish(own_broker.address, [*own_job.described(now_s), *own_job.timings(now_s, 0, 50)])
+    _, url = serve(own_broker.address)
+    tab.goto(f"{url}/?job={own_job.job}")
     shows(tab, "No messages are missing, waiting or rejected.", place)
     account = events.DeliveryAccount(sent=1200, shed={topics.OP.name: 7})
     (topic, batch), _ = own_job.timings(time.time(), 50, 10)
     said = structs.replace(batch, account=account, sequence=batch.sequence + 40)
     reason = "<img src=x onerror=alert(1)> is no number"
     letter = events.DeadLetter(reason=reason, topic=topic.name, partition=0, offset=7, time_s=time.time(), excerpt="")
-    publish(module_broker.address, [(topic, said), (topics.DEADLETTER, letter)])
+    publish(own_broker.address, [(topic, said), (topics.DEADLETTER, letter)])
     shows(tab, "Messages are missing: 40 on op", place)
     shows(tab, f"7 messages were dropped by the sidecar of {batch.node}", place)
     shows(tab, re.compile(f"The workers rejected messages, the last .* ago: {re.escape(reason)}"), place)

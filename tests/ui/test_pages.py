@@ -231,8 +231,11 @@ def test_a_rank_without_peers_is_compared_with_nobody(tell, open_page):
     host = specs(app)[-1]["data"]
     assert not [trace for trace in host if trace.get("line", {}).get("dash") == "dot"]
     shown = text_of(app)
-    assert "No GPU on this node (or no collector)." in shown
+    assert "Its collector found no GPU on this node." in shown
     assert "paceline collect" not in shown
+    fleet = text_of(open_page("fleet", feed))
+    assert fleet.count("No node has a GPU.") == 2, "the tiles, and the lowest utilisation"
+    assert "paceline collect" not in fleet
     assert "1 rank, no stages known" in shown
     assert "nothing to compare with" in shown
 
@@ -264,6 +267,23 @@ def test_collectives_are_told_by_operation_and_size(played, simulated_job, tell,
     shown = text_of(open_page("collectives", played))
     wanted = ("all_reduce", "1 to 2 MiB", "1.68 GB/s", "2.52 GB/s", "is not known")
     assert [words for words in wanted if words not in shown] == []
+
+
+@pytest.mark.slow
+def test_collectives_of_processors_have_no_rated_speed(tell, open_page):
+    """A job on one node whose collector found no GPU; small amounts keep their digits."""
+    job, feed = SimulatedJob(ranks=2, nodes=1, slow_rank=0), Feed()
+    tell(feed, [*job.described(900.0), *job.timings(900.0, 0, 30)], 900.0)
+    tell(feed, [one for one in job.machines(900.0) if one[1].node and not hasattr(one[1], "uuids")], 900.0)
+    topic, window = job.window(1000.0, 30)
+    line = events.CollectiveLine(
+        operation="broadcast", least_bytes=32, calls=1, bytes=40, wait_s=0.001, duration_s=0.002
+    )
+    tell(feed, [(topic, msgspec.structs.replace(window, collectives=[line]))])
+    shown = text_of(open_page("collectives", feed))
+    wanted = ("There is no rated speed: its node has no GPU.", ">40 B<", "20.0 kB/s", "exposed")
+    assert [words for words in wanted if words not in shown] == []
+    assert "is not known" not in shown
 
 
 @pytest.mark.slow

@@ -63,16 +63,19 @@ def _table(shown: Shown, job: JobView) -> None:
     figure.update_layout(margin={"l": 0})
     if rated is not None:
         figure.add_vline(x=rated / 1e9, line={"color": shown.palette.ink, "width": 1.5, "dash": "dot"})
-    charts.draw(figure, "collectives", shown.link, caption=_caption(job, rated))
+    charts.draw(figure, "collectives", shown.link, caption=_caption(shown.snapshot.fleet, job, rated))
     head = [
         ("operation", ""),
         *((words, "n") for words in ("size", "calls", "bytes", "a call", "bandwidth", "bus bandwidth")),
     ]
-    head += [("of rated", "n"), ("waited", "n")]
+    head += [("of rated", "n"), ("exposed", "n")]
     st.html(wording.table(head, [_row(line, rated) for line in lines[:LINES]]))
     first, last = (datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S") for at in _span(windows))
     more = f" and {len(lines) - LINES} more" if len(lines) > LINES else ""
-    st.caption(f"{len(windows)} windows of {windows[0].length_s:g} s, {first} to {last} UTC{more}.")
+    st.caption(
+        f"{len(windows)} windows of {windows[0].length_s:g} s, {first} to {last} UTC{more}. Times are those of the "
+        "rank that comes last: the transfer alone. Exposed: what of it did not run beside computing."
+    )
 
 
 def _span(windows: Sequence[JobWindow]) -> tuple[float, float]:
@@ -83,23 +86,28 @@ def _below(line: BusLine, rated: float | None) -> bool:
     return rated is not None and line.bus_bytes_per_s is not None and line.bus_bytes_per_s < 0.5 * rated
 
 
-def _caption(job: JobView, rated: float | None) -> str:
-    words = (
+def _caption(fleet: FleetView, job: JobView, rated: float | None) -> str:
+    counted = (
         f"Bus bandwidth as nccl-tests count it, were all {job.world_size} ranks in each; it differs in smaller groups. "
     )
-    if rated is None:
-        return (
-            words + "The rated speed is not known: the job spans nodes, or its GPUs do not report their links' speed."
-        )
-    return (
-        words
-        + f"Dotted: the {rated / 1e9:,.0f} GB/s that its GPUs' links are rated at, one way; below half of it in red."
-    )
+    if rated is not None:
+        speed = f"{rated / 1e9:,.0f} GB/s"
+        return f"{counted}Dotted: the {speed} that its GPUs' links are rated at, one way; below half of it in red."
+    nodes = _nodes(job)
+    if len(nodes) > 1:
+        return counted + "The rated speed is not known: the job spans nodes."
+    if nodes <= set(fleet.nodes) and not (fleet.gpu_node == fleet.nodes.index(next(iter(nodes)))).any():
+        return counted + "There is no rated speed: its node has no GPU."
+    return counted + "The rated speed is not known: its GPUs do not report that of their links."
+
+
+def _nodes(job: JobView) -> set[str]:
+    return {place.split(" ")[0] for place in job.places.values()}
 
 
 def _rated(snapshot: Snapshot, job: JobView) -> float | None:
     """What the links between the job's GPUs carry one way, bytes a second: known where it lives on one node."""
-    nodes = {place.split(" ")[0] for place in job.places.values()}
+    nodes = _nodes(job)
     fleet: FleetView = snapshot.fleet
     if len(nodes) != 1 or not nodes <= set(fleet.nodes):
         return None
@@ -114,7 +122,7 @@ def _row(line: BusLine, rated: float | None) -> list[wording.Cell]:
         (line.operation, ""),
         (_size(line.least_bytes), "n"),
         (f"{line.calls:,}", "n"),
-        (f"{line.bytes / 2**30:,.2f} GiB", "n"),
+        (words.quantity(line.bytes, "bytes"), "n"),
         (words.seconds(line.duration_s / line.calls if line.calls else None), "n"),
         (words.quantity(line.bytes_per_s, "bytes/s") if line.bytes_per_s else NONE, "n"),
         (words.quantity(bus, "bytes/s") if bus else NONE, "n"),

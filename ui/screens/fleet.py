@@ -28,6 +28,7 @@ from . import charts, findings, frame, links, summary
 from .frame import Shown, Source
 
 WORST, JOBS_SHOWN = 10, 40
+_NO_GPU = "No node has a GPU."
 
 
 def show(source: Source) -> None:
@@ -84,7 +85,7 @@ def _tiles(shown_now: Shown, nodes: Ints, metric: Metric) -> None:
         return
     made = tiles(fleet, nodes, metric, snapshot.now_s)
     if made.gpu.size == 0:
-        text = f"No GPU matches {link.find!r}: search for another name." if link.find else "No node has a GPU."
+        text = f"No GPU matches {link.find!r}: search for another name." if link.find else _NO_GPU
         st.html(f'<div class="pl"><p class="muted">{safe(text)}</p></div>')
         return
     figure = fleet_figure(fleet, made, metric, snapshot.now_s, shown_now.palette)
@@ -136,7 +137,7 @@ def _worst(snapshot: Snapshot, nodes: Ints, metric: Metric, link: Link) -> None:
     )
     rows = worst_gpus(snapshot.fleet, nodes, metric, WORST)
     if rows.size == 0:
-        source = _source(metric, snapshot.connection.brokers)
+        source = _source(snapshot, metric)
         st.html(f'<div class="pl"><p class="muted">{source}</p></div>')
         return
     jobs = {node: line for line in snapshot.jobs if line.ended_s is None for node in line.nodes}
@@ -144,8 +145,11 @@ def _worst(snapshot: Snapshot, nodes: Ints, metric: Metric, link: Link) -> None:
     st.html(wording.table(head, [_worst_row(snapshot, int(row), metric, jobs, link) for row in rows]))
 
 
-def _source(metric: Metric, brokers: str) -> str:
-    mend = f"No data. Run {wording.command('paceline collect', brokers)} on the node"
+def _source(snapshot: Snapshot, metric: Metric) -> str:
+    """What to do for numbers to be there; of nodes that report and have no GPU, that."""
+    if snapshot.fleet.nodes and not snapshot.fleet.uuids:
+        return _NO_GPU
+    mend = f"No data. Run {wording.command('paceline collect', snapshot.connection.brokers)} on the node"
     return f"{mend}, with a dcgm-exporter." if "active" in metric.name else f"{mend}."
 
 

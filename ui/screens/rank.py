@@ -205,7 +205,7 @@ def _unwatched(name: str, gauges: Gauges | None, collected: bool) -> str:
     if gauges is not None:
         return "Not measured in the chosen time."
     if collected and name == "gpu":
-        return "No GPU on this node (or no collector)."
+        return "Its collector found no GPU on this node."
     return f"No data. Run <code>{safe(COLLECT[0])}</code> on the node."
 
 

@@ -103,6 +103,16 @@ def test_other_commands_change_nothing(heard, make_finding, action):
     assert heard.command(msgspec.structs.replace(one, id="nobody-knows"), "accept") == []
 
 
+def test_an_interval_that_narrows_is_told_again(heard, make_finding):
+    """The same share of each step is lost, for more and more of the time: the low end was of the first minute."""
+    cost = Cost(lost_s=4.0, gpu_hours=0.01, throughput_lost_ratio=0.2)
+    (first,) = heard.tell(make_finding(cost=cost))
+    (later,) = heard.tell(make_finding(revision=2, cost=msgspec.structs.replace(cost, lost_s=40.0)))
+    assert later.gain.gpu_hours_per_day == first.gain.gpu_hours_per_day
+    assert later.gain.gpu_hours_low > 1.5 * first.gain.gpu_hours_low
+    assert heard.tell(make_finding(revision=3, cost=msgspec.structs.replace(cost, lost_s=41.0))) == []
+
+
 def test_a_finding_that_recovers_withdraws_and_rests(heard, make_finding, make_pace):
     heard.tell(make_finding())
     (gone,) = heard.tell(make_finding(state="recovered", revision=2))
@@ -441,16 +451,37 @@ def test_what_is_advised_of_an_ended_job_is_for_its_next_run(heard, make_finding
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_what_can_be_done_while_a_job_runs_ends_with_it(heard, make_finding, late):
-    """A job that hung and was ended needs no other end; nor does it when the finding comes after its end."""
-    hang = make_finding(id="h", kind="hang", cause="unknown")
+@pytest.mark.parametrize("kind", ["hang", "died"])
+def test_what_a_job_ended_of_is_to_be_mended_before_its_next_run(heard, make_finding, kind, late):
+    """Whether the finding comes before its end or after; nothing waits any more, so nothing is gained by the hour."""
+    found = make_finding(id="h", kind=kind, cause="unknown")
     if late:
         end(heard)
-        assert heard.tell(hang) == []
+        (told,) = heard.tell(found)
     else:
-        (told,) = heard.tell(hang)
-        (gone,) = end(heard)
-        assert (told.action, gone.id, gone.state) == ("restart_job", told.id, "withdrawn")
+        (first,) = heard.tell(found)
+        assert "Next run" not in first.title
+        (told,) = end(heard)
+    assert (told.action, told.state, told.title[:10]) == ("restart_job", "new", "Next run: ")
+    assert told.gain.gpu_hours_per_day is None
+    assert told.apply == []
+    assert "py-spy" not in " ".join(told.steps), "its processes are gone"
+    run_again = described(1, ["gpu-0", "gpu-1"], 64)
+    for one in run_again:
+        heard.tell(one)
+    assert heard.open() == ["restart_job"]
+
+
+def test_a_job_that_was_ended_from_outside_has_nothing_to_mend(heard, make_finding):
+    """No rank is to blame: a person or the scheduler ended it."""
+    assert heard.tell(make_finding(id="d", kind="died", cause="unknown", ranks=[])) == []
+
+
+def test_what_can_be_done_while_a_job_runs_ends_with_it(heard, make_finding):
+    """GPUs that it held for nothing are free."""
+    (told,) = heard.tell(make_finding("idle_device", "unused", devices=["GPU-1"]))
+    (gone,) = end(heard)
+    assert (told.action, gone.id, gone.state) == ("free_devices", told.id, "withdrawn")
     assert heard.open() == []
 
 

@@ -446,8 +446,25 @@ def known(waits):
 
 def test_it_fires_at_half_a_minute_and_is_sure_at_a_minute(hang, wait):
     """Told when the longest waiter has waited for the bar, confirmed at twice that; nothing in between."""
-    told = [(seconds, hang.update(*wait(seconds))) for seconds in (10, 29, 30, 45, 60, 600)]
+    told = [(seconds, hang.update(*wait(seconds))) for seconds in (10, 29, 30, 45, 60, 119)]
     assert [(seconds, episode.state) for seconds, episode in told if episode] == [(30, "suspected"), (60, "confirmed")]
+
+
+def test_what_it_costs_is_told_at_every_doubling_and_at_the_end(hang, wait):
+    """A page that shows what is lost of it is never half behind, and a report has all of it, once."""
+    seen = [hang.update(*wait(seconds)) for seconds in (30, 60, 100, 120, 200, 240, 3600, 5000)]
+    assert [episode.lost_s for episode in seen if episode] == [30, 60, 120, 240, 3600]
+    assert "for 60 min 0 s; rank 2" in said(seen[-2], {}).summary
+    last = hang.conclude()
+    assert (last.state, last.lost_s, last.revision) == ("confirmed", 5000, 6)
+    assert hang.conclude() is None
+
+
+def test_a_suspicion_is_not_told_again_at_the_end(hang, wait):
+    """It was never sure."""
+    hang.update(*wait(30))
+    hang.update(*wait(45))
+    assert hang.conclude() is None
 
 
 def test_a_job_that_has_seen_long_waits_is_given_longer(hang, wait, make_calls, join):

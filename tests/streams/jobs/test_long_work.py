@@ -127,8 +127,9 @@ class TestOneAfterTheOther:
 
     def test_a_rank_that_stands_still_is_named(self, work, first):
         told = Cluster({2: [(0, FOR_EVER, LOCK)]}, first).until(90)
-        assert [(state, ranks) for _, state, ranks, _ in told] == [("suspected", (2,)), ("confirmed", (2,))]
-        assert "rank 2 has not called it: train.py:15 lock, it is waiting there" in told[-1][3]
+        assert [(state, ranks) for _, state, ranks, _ in told[:2]] == [("suspected", (2,)), ("confirmed", (2,))]
+        assert {(state, ranks) for _, state, ranks, _ in told[2:]} <= {("confirmed", (2,))}, "it has grown"
+        assert "rank 2 has not called it: train.py:15 lock, it is waiting there" in told[1][3]
         assert told[1][0] <= (30 if not first else 65)
 
     def test_for_ever_is_reported_after_ten_minutes(self, work, first):
@@ -153,7 +154,10 @@ def test_python_that_computes_in_a_step_that_the_probe_leaves_out_is_not_reporte
 def test_without_looks_of_its_node_it_is_said_that_they_are_missing(work, first):
     """The finding says what it does not know, and comes no earlier than without any looks."""
     told = Cluster({2: [(0, 300, work)]}, first, unseen="b").until(299)
-    assert [(second, state) for second, state, _, _ in told] == [(30, "suspected"), (60, "confirmed")]
+    assert [(second, state) for second, state, _, _ in told] == [
+        (30, "suspected"),
+        *((second, "confirmed") for second in (60, 120, 240)),
+    ]
     assert all(("no looks arrive" if not first else "never reported") in words for *_, words in told)
 
 
