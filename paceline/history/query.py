@@ -127,6 +127,8 @@ class Connection:
         addresses = [[files.address(file.path) for file in history.files(table, scope)] for table in tables]
         every = ", ".join(views.quoted(address) for of_table in addresses for address in of_table)
         self._duck.execute(f"SET temp_directory = {views.quoted(self._spill.name)}")
+        # A view is bound when it is made and again when it is asked: what each file holds is read once.
+        self._duck.execute("SET parquet_metadata_cache = true")
         self._duck.execute(f"SET allowed_paths = [{every}]")
         self._duck.execute("SET enable_external_access = false")
         self._duck.execute("SET lock_configuration = true")

@@ -99,12 +99,13 @@ OF_LONG_WINDOWS = f"length_s >= {LONG_WINDOW_S:g}"
 #: The mean step of the median rank: its work, and its waits by their share. A median does not see one long wait.
 _MEAN_STEP_S = "greatest(step_median_s, own_median_s / nullif(1 - least(wait_ratio, 1), 0))"
 #: The share of the time of windows, not of their steps, for which the median rank waits: slow steps count for more.
-WAITING_RATIO = (
-    f"sum(wait_ratio * steps * {_MEAN_STEP_S}) / nullif(sum(steps * {_MEAN_STEP_S}) FILTER (wait_ratio IS NOT NULL), 0)"
-)
+_WAITED_S = f"sum(wait_ratio * steps * {_MEAN_STEP_S})"
+_SPENT_S = f"sum(steps * {_MEAN_STEP_S}) FILTER (wait_ratio IS NOT NULL)"
+WAITING_RATIO = f"{_WAITED_S} / nullif({_SPENT_S}, 0)"
 
 #: Of jobs that were described before the period, those that were still there in it. What a job lost by its findings is
-#: as ``paceline.lost_time`` counts it: of those that overlap in steps the largest.
+#: as ``paceline.lost_time`` counts it: of those that overlap in steps the largest. Its step is the median, as reports
+#: tell it: each window's stands for all of its steps, to half a percent.
 _JOBS = f"""
 WITH described AS (
     SELECT
@@ -113,13 +114,24 @@ WITH described AS (
         max(exit_status) AS exit_status, max(world_size) AS ranks, count(DISTINCT node) AS nodes,
         any_value(framework) AS framework, any_value(batch_size) AS batch_size
     FROM job_parts GROUP BY ALL
+), paces AS (
+    SELECT
+        cluster, job, attempt, round(200 * ln(nullif(step_median_s, 0))) AS pace, sum(steps) AS counted,
+        sum(step_median_s * steps) / nullif(sum(steps), 0) AS step_s, max(last_step) AS last_step,
+        min(first_step) AS first_step, max(start_s + length_s) AS heard_s, {_WAITED_S} AS waited_s,
+        {_SPENT_S} AS spent_s, max(ranks) AS ranks, min(start_s) AS first_s
+    FROM job_window GROUP BY ALL
 ), paced AS (
     SELECT
-        cluster, job, attempt, max(last_step) - min(first_step) + 1 AS steps, max(start_s + length_s) AS heard_s,
-        sum(step_median_s * steps) / nullif(sum(steps), 0) AS step_s,
-        {WAITING_RATIO} AS wait_ratio,
-        max(ranks) AS ranks, min(start_s) AS first_s
-    FROM job_window GROUP BY ALL
+        cluster, job, attempt, max(last_step) - min(first_step) + 1 AS steps, max(heard_s) AS heard_s,
+        min(step_s) FILTER (upto >= 0.5 * every) AS step_s, sum(waited_s) / nullif(sum(spent_s), 0) AS wait_ratio,
+        max(ranks) AS ranks, min(first_s) AS first_s
+    FROM (
+        SELECT
+            *, sum(counted) OVER (PARTITION BY cluster, job, attempt ORDER BY pace NULLS FIRST) AS upto,
+            sum(counted) OVER (PARTITION BY cluster, job, attempt) AS every
+        FROM paces
+    ) GROUP BY ALL
 ), labelled AS (
     SELECT
         cluster, job, attempt, min(value) FILTER (label = 'slurm_user') AS user_name,

@@ -56,6 +56,22 @@ def test_of_each_part_of_a_job_the_last_word_counts(store: Store, ask: Ask):
     assert ask("SELECT ended_s, exit_status FROM jobs") == [(None, 3)]
 
 
+def test_a_jobs_step_is_the_median_as_in_its_report(store: Store, ask: Ask):
+    """A first minute of long steps and one of an evaluation move a mean, and no median; a step of 0 s is one, too."""
+    chance, level = random.Random(3), JobLevel(60.0)
+    paces = [9.0, *(chance.lognormvariate(-1.0, 0.4) for _ in range(41)), 30.0, 0.0]
+    windows = [
+        job_window(start_s=NOW_S + 60 * at, length_s=60.0, step_median_s=pace, steps=max(1, int(60 / max(pace, 0.1))))
+        for at, pace in enumerate(paces)
+    ]
+    for window in windows:
+        level.add_job(window)
+    commit(Writer(store), windows)
+    ((step_s,),) = ask("SELECT step_s FROM jobs")
+    assert step_s == pytest.approx(level.medians.quantile(0.5), rel=0.02)
+    assert step_s < sum(one.step_median_s * one.steps for one in windows) / sum(one.steps for one in windows)
+
+
 def test_a_job_waits_a_share_of_its_time_not_of_its_steps(store: Store, ask: Ask):
     """Forty quick steps that wait little and forty slow ones that wait much: the slow ones are most of the time.
 
