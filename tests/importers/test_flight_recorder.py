@@ -145,7 +145,7 @@ def test_dumps_of_a_job_that_moves_on_show_no_hang(tmp_path, capsys):
 def test_a_copied_file_waits_no_longer_than_the_limit(tmp_path, capsys):
     """Its date is that of the copy, days later."""
     (found,), _ = analyzed(written(tmp_path / "fr", HANG, later_s=4e5), capsys)
-    assert "for 600 s" in found["summary"]
+    assert "for 10 min 0 s" in found["summary"]
 
 
 def test_a_file_dated_before_its_collectives_says_so(tmp_path, capsys):
