@@ -280,6 +280,10 @@ bench-page: env  ## what a refresh of the page costs the browser, by its own tra
 bench-archive: env  ## a month of 10,000 GPUs in an archive: its size, how soon it answers, how fast rows come in (ARGS='--to FOLDER --keep')
 	@$(BIN)/python -m experiments.archive $(ARGS)
 
+.PHONY: bench-idle
+bench-idle: env  ## what the whole stack takes while nothing happens, processor and memory by process; nine minutes (ARGS='--after 20 --for 30')
+	@$(BIN)/python -m experiments.idle $(ARGS)
+
 .PHONY: bench-growth
 bench-growth: bench-env  ## memory, snapshots, restarts and scaling against ranks and jobs (ARGS=--quick)
 	@$(BIN)/python -m experiments.growth --plot docs/images/growth.png $(ARGS)

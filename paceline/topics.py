@@ -3,14 +3,16 @@
 Rule of this file: data only. Brokers, docs, compose and the Faust app read it; none repeats it.
 """
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
 from paceline import events
 
-#: Partition count of every keyed topic. It cannot change later without re-keying, and Faust wants topics and
-#: changelogs equal; 12 divides evenly over 1, 2, 3, 4, 6 and 12 workers.
+#: Partition count of every keyed topic; on an embedded broker fewer. It cannot change later without re-keying, and
+#: Faust wants topics and changelogs equal; 12 divides evenly over 1, 2, 3, 4, 6 and 12 workers.
 PARTITIONS = 12
 
 HOUR_MS = 3_600_000
@@ -39,6 +41,14 @@ class Topic(msgspec.Struct, frozen=True):
     partitions: int = PARTITIONS
     encoding: Literal["json", "msgpack"] = "json"
     retention_bytes: int | None = None
+
+    def split(self, partitions: int | None) -> int:
+        """Its partitions where keyed topics have ``partitions``, None: as the table says. Few messages need but one.
+
+        >>> OP.split(2), OP.split(None), DEADLETTER.split(2)
+        (2, 12, 1)
+        """
+        return partitions if partitions and self.partitions == PARTITIONS else self.partitions
 
     @property
     def short(self) -> str:
@@ -132,3 +142,19 @@ def resolve(name: str) -> Topic:
     if topic is None:
         raise KeyError(f"no topic {name!r}; there are {', '.join(sorted(BY_SHORT))}")
     return topic
+
+
+def usual_partitions(counts: Mapping[str, int], wanted: Sequence[Topic]) -> int | None:
+    """How many partitions most keyed ones of ``wanted`` have, by ``counts`` of those that exist; None: no such most.
+
+    Who made most of them so meant it; a few a broker makes by itself, with its own default, for who publishes first.
+
+    >>> usual_partitions({OP.name: 2, HOST.name: 2, JOB.name: 1}, [OP, HOST, JOB])
+    2
+    >>> usual_partitions({OP.name: 1}, [OP, HOST, JOB]) is None
+    True
+    """
+    keyed = [topic for topic in wanted if topic.partitions == PARTITIONS]
+    there = Counter(counts[topic.name] for topic in keyed if topic.name in counts)
+    count, times = max(there.items(), key=lambda one: one[1], default=(0, 0))
+    return count if 2 * times > len(keyed) else None

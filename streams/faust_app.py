@@ -94,8 +94,11 @@ def credentials(settings: BrokerSettings) -> Any:
     return faust.SSLCredentials(context) if context is not None else None
 
 
-def app(settings: BrokerSettings, data_dir: Path) -> faust.App:
-    """The app, without its agents. It joins in 3-5 s, also where a broker waits for half the session timeout."""
+def app(settings: BrokerSettings, data_dir: Path, partitions: int = topics.PARTITIONS) -> faust.App:
+    """The app, without its agents; each of its topics has ``partitions``.
+
+    It joins in 3-5 s, also where a broker waits for half the session timeout.
+    """
     return faust.App(
         topics.STREAMS_GROUP,
         broker=[f"kafka://{address}" for address in settings.brokers],
@@ -113,7 +116,7 @@ def app(settings: BrokerSettings, data_dir: Path) -> faust.App:
         stream_buffer_maxsize=256,
         stream_wait_empty=False,
         stream_recovery_delay=0.0,
-        topic_partitions=topics.PARTITIONS,
+        topic_partitions=partitions,
         topic_allow_declare=False,
         topic_disable_leader=True,
         table_standby_replicas=0,
@@ -132,7 +135,7 @@ def raw(made: faust.App, topic: Topic) -> Any:
         value_type=bytes,
         key_serializer="raw",
         value_serializer="raw",
-        partitions=topic.partitions,
+        partitions=topic.split(made.conf.topic_partitions),
         allow_empty=True,
         acks=False,
     )
@@ -209,15 +212,16 @@ def build(
     ids: Mapping[str, str],
     hear: Callable[[Event], None],
     advice: AdviceSettings,
+    partitions: int = topics.PARTITIONS,
 ) -> tuple[faust.App, Door]:
     """The app and its door, which tells ``hear`` every answer, and advises by ``advice``.
 
     ``failed`` is told what an agent could not go on after; ``answered`` is called at every answer of a broker, from
-    threads of the client. ``ids`` are those of the topics, asked for before.
+    threads of the client. ``ids`` are those of the topics, and ``partitions`` how many each has, asked for before.
     """
-    made = app(settings, data_dir)
+    made = app(settings, data_dir, partitions)
     # Keys and values of type bytes are passed through as they are.
-    table = cast(SnapshotTable, made.Table(TABLE, key_type=bytes, value_type=bytes, partitions=topics.PARTITIONS))
+    table = cast(SnapshotTable, made.Table(TABLE, key_type=bytes, value_type=bytes, partitions=partitions))
     targets = {topic.name: raw(made, topic) for topic in TARGETS}
 
     async def publish(topic: Topic, key: str | None, value: bytes) -> Awaitable[object]:

@@ -10,7 +10,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import TopicDescription, describe_topics, ensure_topics
-from paceline.topics import Topic
+from paceline.topics import TOPICS, Topic, usual_partitions
 
 #: Between two tries; between two lines that say the same of a broker that is waited for.
 AGAIN_S, AGAIN_SAID_S = 2.0, 15.0
@@ -18,12 +18,19 @@ AGAIN_S, AGAIN_SAID_S = 2.0, 15.0
 FIX = "delete it when its data may go (kafka-topics.sh --delete); it is made again as it must be"
 
 
+def alike(joined: Mapping[str, TopicDescription], needed: Sequence[Topic]) -> int | None:
+    """How many partitions most of ``needed`` have, of those in the table of topics; None where they do not agree."""
+    counts = {name: topic.partitions for name, topic in joined.items()}
+    return usual_partitions(counts, [topic for topic in needed if topic in TOPICS])
+
+
 def odd(joined: Mapping[str, TopicDescription], needed: Sequence[Topic]) -> list[str]:
-    """A line for each topic that has other partitions than its jobs need."""
+    """A line for each topic that has other partitions than its jobs need: as many as the others."""
+    usual = alike(joined, needed)
     return [
-        f"{topic.name} has {joined[topic.name].partitions} partitions, and must have {topic.partitions}: {FIX}"
+        f"{topic.name} has {joined[topic.name].partitions} partitions, and must have {topic.split(usual)}: {FIX}"
         for topic in needed
-        if joined[topic.name].partitions != topic.partitions
+        if joined[topic.name].partitions != topic.split(usual)
     ]
 
 
@@ -42,8 +49,9 @@ def joined(
         try:
             left_s = max(end - time.monotonic(), 0.0)
             wait_for_broker(settings, left_s, waiting.update)
-            ensure_topics(settings, needed)
-            found = describe_topics(settings, [topic.name for topic in needed])
+            names = [topic.name for topic in needed]
+            ensure_topics(settings, needed, partitions=alike(describe_topics(settings, names), needed))
+            found = describe_topics(settings, names)
         except BusError as error:
             if error.permanent or time.monotonic() >= end:
                 raise

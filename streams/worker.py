@@ -26,7 +26,7 @@ from . import health
 from .cluster_advice import DEFAULTS, AdviceSettings
 from .command_door import CommandDoor
 from .door import Door, StoodStillError
-from .faust_app import build, where
+from .faust_app import CHANGELOG, build, where
 from .meters import WorkerState
 from .topic_watch import TopicWatch
 from .watchdog import Watchdog
@@ -116,7 +116,15 @@ class Worker:
         hear = (lambda answer: None) if self.commands is None else self.commands.hear
         setup = self.setup
         app, door = build(
-            setup.settings, setup.data_dir, failed, self._answered, setup.most_ranks, ids, hear, setup.advice
+            setup.settings,
+            setup.data_dir,
+            failed,
+            self._answered,
+            setup.most_ranks,
+            ids,
+            hear,
+            setup.advice,
+            self.joined[CHANGELOG.name].partitions,
         )
         if self.watchdog is not None:
             self.watchdog.expect(lambda: f"not ready after {setup.ready_s:g} s ({where(app)})", setup.ready_s)

@@ -23,6 +23,9 @@ from paceline.listeners import taken
 from paceline.patience import patient
 
 HOST = "127.0.0.1"
+#: Of each topic, where `paceline up` and `paceline demo` make them: room for two workers. It looks through all
+#: partitions of a reader four times a second, also while nothing comes: with twelve that took a tenth of a core.
+PARTITIONS = 2
 _START_S = 20.0
 #: It has nothing to bring to disk.
 _STOP_S = 0.5

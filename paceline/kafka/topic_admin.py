@@ -41,11 +41,13 @@ def ensure_topics(
     settings: BrokerSettings,
     topics: Iterable[Topic] = TOPICS,
     on_created: Callable[[str], None] = lambda name: None,
+    partitions: int | None = None,
 ) -> list[str]:
     """Create those of ``topics`` that are missing and return their names, each told to ``on_created`` when it is there.
 
     Topics that exist are left as they are (``paceline doctor`` compares them); another process that creates them at
-    the same time is no error. Replication is the broker's default.
+    the same time is no error. Replication is the broker's default; ``partitions`` is how many keyed topics get, None:
+    as the table says.
 
     Raises:
         BusError: no broker, or no right to create.
@@ -54,7 +56,7 @@ def ensure_topics(
         existing = set(client.list_topics())
         created = []
         for topic in topics:
-            if topic.name not in existing and _create(client, topic, settings.address):
+            if topic.name not in existing and _create(client, topic, topic.split(partitions), settings.address):
                 on_created(topic.name)
                 created.append(topic.name)
         return created
@@ -99,8 +101,8 @@ def _described(row: dict[str, Any]) -> TopicDescription:
     return TopicDescription(compat.known_id(row.get("topic_id")), len(row["partitions"]))
 
 
-def _create(client: KafkaAdminClient, topic: Topic, address: str) -> bool:
-    row = {"num_partitions": topic.partitions, "replication_factor": -1, "configs": topic_configs(topic)}
+def _create(client: KafkaAdminClient, topic: Topic, partitions: int, address: str) -> bool:
+    row = {"num_partitions": partitions, "replication_factor": -1, "configs": topic_configs(topic)}
     try:
         client.create_topics({topic.name: row}, wait_for_metadata=True)
     except errors.TopicAlreadyExistsError:

@@ -90,7 +90,7 @@ def test_a_cluster_that_lets_us_in_and_can_do_no_more_is_waited_for(broker, monk
     """Two of three nodes are away: the third answers, but topics can be neither listed nor made."""
     away = [BusError(broker.address, "no controller", "wait"), BusError(broker.address, "no leader", "wait")]
     monkeypatch.setattr(joining, "AGAIN_S", 0.0)
-    monkeypatch.setattr(joining, "ensure_topics", lambda *wanted: away and _raise(away.pop(0)))
+    monkeypatch.setattr(joining, "ensure_topics", lambda *wanted, **how: away and _raise(away.pop(0)))
     lines = []
     assert set(joining.joined(broker, 60.0, [OP], lines.append)) == {OP.name}
     said = "\n".join(lines)

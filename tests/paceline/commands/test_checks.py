@@ -36,6 +36,14 @@ def test_another_partition_count_fails_with_the_way_out():
     assert (status(found), topics.OP.name in found[0].fix) == (["fail"], True)
 
 
+def test_all_topics_may_have_another_number_of_partitions_and_none_alone():
+    """As the embedded broker of `up` has them."""
+    fewer = {topic.name: topic.split(2) for topic in topics.TOPICS}
+    (found,) = checks.compare(fewer)
+    assert (found.status, found.says.split("; ")[1]) == ("ok", "those with a key have 2 partitions")
+    assert status(checks.compare({**fewer, topics.OP.name: 12}))[0] == "fail"
+
+
 def test_foreign_topics_are_nobodys_business():
     """Other topics on the same Kafka are not mentioned."""
     assert status(checks.compare({**TABLE, "orders": 3})) == ["ok"]
@@ -46,7 +54,10 @@ def test_what_a_login_may_not_see_is_neither_missing_nor_said_to_exist():
     seen = {topics.OP.name, topics.HOST.name}
     unseen = set(TABLE) - seen
     (found,) = checks.compare({name: TABLE[name] for name in seen}, unseen)
-    assert (found.status, found.says) == ("ok", "the 2 that this login may see exist, with the right partitions")
+    assert (found.status, found.says) == (
+        "ok",
+        "the 2 that this login may see exist; those with a key have 12 partitions",
+    )
     assert checks.compare({}, TABLE) == []
 
 

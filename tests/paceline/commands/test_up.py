@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from paceline import topics
 from paceline.child import descendants, spawn
-from paceline.commands import stack
+from paceline.commands import checks, stack
 from paceline.commands.services import ServiceError, Services
 from paceline.commands.stack_state import Machine
+from paceline.kafka.topic_admin import describe_topics
 
 
 def start(folder: Path, *options: str) -> "subprocess.Popen[str]":
@@ -48,6 +50,17 @@ def test_it_says_where_everything_is_and_stops_when_told(
     assert f"paceline run --brokers 127.0.0.1:{port} --" in said
     for number_again in (port, page, forecaster, control):
         socket.create_server(("127.0.0.1", number_again)).close()
+
+
+@pytest.mark.bus
+@pytest.mark.landing
+def test_topics_of_the_embedded_broker_have_few_partitions(tmp_path: Path, free_port: Callable[[], int]) -> None:
+    """It looks through all of them also while nothing comes. `doctor` finds nothing wrong with them."""
+    with stack.broker(None, free_port(), tmp_path) as settings:
+        found = describe_topics(settings, topics.BY_NAME)
+    counts = {name: topic.partitions for name, topic in found.items()}
+    assert counts == {topic.name: topic.split(2) for topic in topics.TOPICS}
+    assert [check.status for check in checks.compare(counts)] == ["ok"]
 
 
 @pytest.mark.slow

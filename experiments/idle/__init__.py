@@ -1,0 +1,1 @@
+"""`make bench-idle`: what the whole stack takes while nothing happens."""
