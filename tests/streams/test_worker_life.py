@@ -11,8 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import TopicDescription
+from paceline.topics import PARTITIONS
 from streams import worker as module
 from streams.door import STILL_S, StoodStillError
+from streams.faust_app import CHANGELOG
 from streams.worker import Worker, WorkerError, WorkerSetup
 from tests.streams.real_workers import metric, readiness, ready
 
@@ -38,7 +41,7 @@ def worker(monkeypatch, tmp_path):
         monkeypatch.setattr(module, "build", lambda *ignored: (App(), SimpleNamespace(beat=lambda: None)))
         monkeypatch.setattr(module, "describe_topics", describe_topics)
         monkeypatch.setattr(module, "WATCH_S", 0.01)
-        return Worker(WorkerSetup(BrokerSettings(), tmp_path), {})
+        return Worker(WorkerSetup(BrokerSettings(), tmp_path), {CHANGELOG.name: TopicDescription("", PARTITIONS)})
 
     return made
 
