@@ -138,7 +138,7 @@ def _gain(row: FindingRow, finding: Finding, facts: JobFacts, config: AdviceConf
     lost = 1.0 if row.loss == "standstill" else finding.cost.throughput_lost_ratio
     gpus = facts.world_size or max(finding.coverage.ranks_expected, finding.coverage.ranks_heard)
     if row.loss == "unmeasured" or not lost > 0.0 or gpus <= 0:
-        return Gain(basis="cost not measured: it is a risk, or no steps were reported")
+        return Gain(basis="it is a risk, or no steps were reported")
     lasted_s = finding.cost.lost_s / lost
     watched_s = max(facts.windows * MEDIUM_WINDOW_S, lasted_s, 1.0)
     return of_lost_time(lost, gpus, finding.confidence, lasted_s / watched_s, config)

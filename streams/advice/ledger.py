@@ -57,7 +57,9 @@ class Ledger:
         told = entry.told
         assert told is not None, "what has a state was told"
         now = updated(entry, self.clock.now_s(), told.expires_s)
-        if not (fresh or told.severity != now.severity or self._has_changed(told.gain, now.gain)):
+        # The last revision of a finding has its whole cost, and may follow the end of its job.
+        last = proposal.ended and told.reason != now.reason
+        if not (fresh or last or told.severity != now.severity or self._has_changed(told.gain, now.gain)):
             return []
         entry.told = now
         return [now]

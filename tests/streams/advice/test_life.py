@@ -472,6 +472,16 @@ def test_what_a_job_ended_of_is_to_be_mended_before_its_next_run(heard, make_fin
     assert heard.open() == ["restart_job"]
 
 
+def test_the_last_words_on_a_hang_come_after_its_job(heard, make_finding):
+    """How long it hung in all is known once it has ended."""
+    hang = make_finding(id="h", kind="hang", cause="unknown", summary="Blocked for 27 s.")
+    heard.tell(hang)
+    end(heard)
+    (last,) = heard.tell(msgspec.structs.replace(hang, revision=2, summary="Blocked for 48 s."))
+    assert last.reason.endswith("Blocked for 48 s.")
+    assert heard.tell(msgspec.structs.replace(hang, revision=3, summary="Blocked for 48 s.")) == []
+
+
 def test_a_job_that_was_ended_from_outside_has_nothing_to_mend(heard, make_finding):
     """No rank is to blame: a person or the scheduler ended it."""
     assert heard.tell(make_finding(id="d", kind="died", cause="unknown", ranks=[])) == []
