@@ -219,7 +219,7 @@ def _pods() -> Callable[[bytes], None]:
         pods, why = told(held_in(made, data), names)
         assert len(pods) <= MOST_PODS
         assert {pod.device for pod in pods} <= {gpu.uuid, part.uuid}
-        assert why is None or why.isprintable()
+        assert why is None or why == visible(why)
         msgspec.json.decode(msgspec.json.encode(pods), type=list[DevicePod])
 
     return feed
