@@ -94,7 +94,7 @@ def credentials(settings: BrokerSettings) -> Any:
     return faust.SSLCredentials(context) if context is not None else None
 
 
-def app(settings: BrokerSettings, data_dir: Path, partitions: int = topics.PARTITIONS) -> faust.App:
+def app(settings: BrokerSettings, data_dir: Path, partitions: int) -> faust.App:
     """The app, without its agents; each of its topics has ``partitions``.
 
     It joins in 3-5 s, also where a broker waits for half the session timeout.
@@ -212,7 +212,7 @@ def build(
     ids: Mapping[str, str],
     hear: Callable[[Event], None],
     advice: AdviceSettings,
-    partitions: int = topics.PARTITIONS,
+    partitions: int,
 ) -> tuple[faust.App, Door]:
     """The app and its door, which tells ``hear`` every answer, and advises by ``advice``.
 

@@ -50,7 +50,7 @@ def joined(
             left_s = max(end - time.monotonic(), 0.0)
             wait_for_broker(settings, left_s, waiting.update)
             names = [topic.name for topic in needed]
-            ensure_topics(settings, needed, partitions=alike(describe_topics(settings, names), needed))
+            ensure_topics(settings, needed)
             found = describe_topics(settings, names)
         except BusError as error:
             if error.permanent or time.monotonic() >= end:

@@ -51,17 +51,16 @@ class StackError(RuntimeError):
 def broker(brokers: str | None, port: int, logs: Path) -> Iterator[BrokerSettings]:
     """A broker that answers and has the topics: the one at ``brokers``, else an embedded one on ``port``."""
     with contextlib.ExitStack() as stack:
-        partitions = None
         if brokers:
             settings = BrokerSettings.from_environ(os.environ, brokers)
         else:
             optional_settings(os.environ)  # What is wrong there is told before anything starts.
             started = stack.enter_context(embedded.start(port, logs / "broker.log"))
-            settings, partitions = BrokerSettings(brokers=(started.address,)), embedded.PARTITIONS
+            settings = BrokerSettings(brokers=(started.address,))
             say(f"broker at {started.address}, embedded: all is kept in memory and gone when this command ends")
         with waiting(f"for Kafka at {settings.address}") as tick:
             wait_for_broker(settings, BROKER_S, on_wait=lambda _: tick())
-            ensure_topics(settings, partitions=partitions)
+            ensure_topics(settings)
         yield settings
 
 

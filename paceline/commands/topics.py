@@ -3,14 +3,15 @@
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 
 from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
-from paceline.kafka.topic_admin import ensure_topics, existing_topics
+from paceline.kafka.topic_admin import TopicDescription, describe_topics, ensure_topics
 from paceline.options import Parser
 from paceline.terminal import say
-from paceline.topics import HOUR_MS, TOPICS, Topic
+from paceline.topics import BY_NAME, HOUR_MS, TOPICS, Topic
 
 EPILOG = """examples:
   paceline topics create             create missing topics, with the declared partitions and retention
@@ -41,7 +42,7 @@ def main(argv: list[str]) -> int:
         if args.wait > 0:
             wait_for_broker(settings, args.wait)
         if args.action == "list":
-            print("\n".join(listing(existing_topics(settings))))
+            print("\n".join(listing(describe_topics(settings, BY_NAME))))
             return 0
         # A line each as it comes: on a busy broker all of them take a minute.
         created = ensure_topics(settings, on_created=lambda name: print(f"created {name}", flush=True))
@@ -52,13 +53,18 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def listing(present: set[str]) -> list[str]:
+def listing(present: Mapping[str, TopicDescription]) -> list[str]:
     """A line for every declared topic: its name, key, partitions, how long it is kept, whether it is there."""
     return [
-        f"{topic.name:<25} {topic.key:<9} {topic.partitions:>3} partitions  {_kept(topic):<10}  "
+        f"{topic.name:<25} {topic.key:<9} {_partitions(topic, present):>3} partitions  {_kept(topic):<10}  "
         f"{'there' if topic.name in present else 'missing'}"
         for topic in TOPICS
     ]
+
+
+def _partitions(topic: Topic, present: Mapping[str, TopicDescription]) -> int:
+    found = present.get(topic.name)
+    return topic.partitions if found is None else found.partitions
 
 
 def _kept(topic: Topic) -> str:

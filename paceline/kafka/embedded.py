@@ -23,9 +23,11 @@ from paceline.listeners import taken
 from paceline.patience import patient
 
 HOST = "127.0.0.1"
-#: Of each topic, where `paceline up` and `paceline demo` make them: room for two workers. It looks through all
-#: partitions of a reader four times a second, also while nothing comes: with twelve that took a tenth of a core.
+#: Of each keyed topic on it: room for two workers. It looks through all partitions of a reader four times a second,
+#: also while nothing comes: with twelve that took a tenth of a core.
 PARTITIONS = 2
+#: Its cluster id begins so: any process that makes a topic knows by it how many partitions the others get.
+CLUSTER = "paceline-embedded-"
 _START_S = 20.0
 #: It has nothing to bring to disk.
 _STOP_S = 0.5
@@ -94,7 +96,7 @@ def start(port: int = 0, log: Path | None = None) -> EmbeddedBroker:
 
 def _flags(port: int) -> list[str]:
     """A cluster of its own: what an earlier broker on this port held is gone, and clients can tell by the id."""
-    url, cluster = f"tcp://{HOST}:{port}", f"paceline-{secrets.token_hex(8)}"
+    url, cluster = f"tcp://{HOST}:{port}", f"{CLUSTER}{secrets.token_hex(8)}"
     return [
         "--cluster-id",
         cluster,

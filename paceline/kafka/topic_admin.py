@@ -4,16 +4,16 @@ Rule of this file: what exists is left as it is; nothing is deleted here.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafka import KafkaAdminClient, errors
 
-from paceline.kafka import compat
+from paceline.kafka import compat, embedded
 from paceline.kafka.clients import MAX_MESSAGE_BYTES, admin
 from paceline.kafka.errors import BusError, explained
 from paceline.kafka.settings import BrokerSettings
-from paceline.topics import TOPICS, Topic
+from paceline.topics import TOPICS, Topic, usual_partitions
 
 #: Of a compacted topic, the segment that is being written is never compacted, and is read whole at every start of a
 #: worker: Apache Kafka's 1 GiB a partition would be gigabytes of states that are long out of date.
@@ -41,25 +41,37 @@ def ensure_topics(
     settings: BrokerSettings,
     topics: Iterable[Topic] = TOPICS,
     on_created: Callable[[str], None] = lambda name: None,
-    partitions: int | None = None,
 ) -> list[str]:
     """Create those of ``topics`` that are missing and return their names, each told to ``on_created`` when it is there.
 
     Topics that exist are left as they are (``paceline doctor`` compares them); another process that creates them at
-    the same time is no error. Replication is the broker's default; ``partitions`` is how many keyed topics get, None:
-    as the table says.
+    the same time is no error. Replication is the broker's default. Keyed topics get as many partitions as those that
+    exist: a job's events must meet in one worker.
 
     Raises:
         BusError: no broker, or no right to create.
     """
     with explained(settings), contextlib.closing(admin(settings)) as client:
-        existing = set(client.list_topics())
+        existing = {row["name"]: len(row["partitions"]) for row in client.describe_topics()}
+        missing = [topic for topic in topics if topic.name not in existing]
+        partitions = _keyed_partitions(client, existing) if missing else None
         created = []
-        for topic in topics:
-            if topic.name not in existing and _create(client, topic, topic.split(partitions), settings.address):
+        for topic in missing:
+            if _create(client, topic, topic.split(partitions), settings.address):
                 on_created(topic.name)
                 created.append(topic.name)
         return created
+
+
+def _keyed_partitions(client: KafkaAdminClient, existing: Mapping[str, int]) -> int | None:
+    """How many a keyed topic gets, None: as the table says.
+
+    On an embedded broker the number must not depend on what exists: `paceline up` makes its topics while the sidecars
+    of a job that outlived the last one connect again and make them, too.
+    """
+    if str(client.describe_cluster()["cluster_id"]).startswith(embedded.CLUSTER):
+        return embedded.PARTITIONS
+    return usual_partitions(existing, TOPICS)
 
 
 def existing_topics(settings: BrokerSettings) -> set[str]:

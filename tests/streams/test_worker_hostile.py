@@ -8,6 +8,7 @@ import pytest
 from paceline import topics, wire
 from paceline.events import BalanceObserved
 from paceline.kafka import clients
+from paceline.kafka.topic_admin import describe_topics
 from tests.damaged_batches import put_damaged
 from tests.streams.real_workers import expected, metric, ready, upserted
 
@@ -124,7 +125,8 @@ def test_damaged_batches_are_passed_over(own_workers, make_training, request, fr
     events = make_training(job=job, slow=1, seconds=25)
     workers.start("--web-port", str(port := free_port()))
     workers.produce(events[:20])
-    put = sum(len(put_damaged(workers.settings, topics.OP, number)) for number in range(topics.PARTITIONS))
+    count = describe_topics(workers.settings, [topics.OP.name])[topics.OP.name].partitions
+    put = sum(len(put_damaged(workers.settings, topics.OP, number)) for number in range(count))
     workers.produce(events[20:])
     wanted = expected(events)
     workers.until(lambda: len(workers.findings(job)) >= len(wanted))

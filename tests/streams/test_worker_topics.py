@@ -32,7 +32,8 @@ def delete(settings: BrokerSettings, topic) -> Callable[..., bool]:
 
 def committed(settings: BrokerSettings, places: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
     """What the workers' group has committed of ``topics.OP``, once ``places`` are; nothing while it has members."""
-    group, at = topics.STREAMS_GROUP, [TopicPartition(topics.OP.name, number) for number in range(topics.PARTITIONS)]
+    group, count = topics.STREAMS_GROUP, describe_topics(settings, [topics.OP.name])[topics.OP.name].partitions
+    at = [TopicPartition(topics.OP.name, number) for number in range(count)]
     with contextlib.closing(clients.consumer(settings, group=group, enable_auto_commit=False)) as consumer:
         try:
             if places:
@@ -74,7 +75,8 @@ def test_a_topic_that_is_made_again_is_read_from_its_beginning(
     until(lambda: len(own_workers.findings("second")) >= len(wanted["second"]))
     assert {job: upserted(own_workers.findings(job)) for job in wanted} == wanted
     assert own_workers.said().count("paceline.op.v2 was deleted and made again") == 1
-    assert metric(port, 'paceline_streams_remade_partitions_total{topic="op"}') == topics.OP.partitions
+    count = describe_topics(own_workers.settings, [topics.OP.name])[topics.OP.name].partitions
+    assert metric(port, 'paceline_streams_remade_partitions_total{topic="op"}') == count
     assert own_workers.said().count("starting again") == (when != "while it is stopped")
     assert worker.poll() is None
 
@@ -86,4 +88,5 @@ def test_a_topic_that_is_made_again_with_other_partitions_ends_it(own_workers, u
     remade, fewer = delete(own_workers.settings, topics.OP), msgspec.structs.replace(topics.OP, partitions=5)
     until(lambda: remade([fewer]))
     assert worker.wait() == 1
-    assert "paceline.op.v2 has 5 partitions, and must have 12: delete it" in own_workers.said()
+    count = describe_topics(own_workers.settings, [topics.HOST.name])[topics.HOST.name].partitions
+    assert f"paceline.op.v2 has 5 partitions, and must have {count}: delete it" in own_workers.said()

@@ -5,8 +5,8 @@ import pytest
 from paceline.__main__ import main
 from paceline.kafka import embedded
 from paceline.kafka.settings import BrokerSettings
-from paceline.kafka.topic_admin import ensure_topics, existing_topics
-from paceline.topics import HOST, OP, TOPICS
+from paceline.kafka.topic_admin import describe_topics, ensure_topics, existing_topics
+from paceline.topics import BY_NAME, HOST, OP, TOPICS
 
 
 @pytest.mark.bus
@@ -18,6 +18,8 @@ def test_create_makes_what_is_missing_once(broker: BrokerSettings, capsys: pytes
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [topic.name for topic in TOPICS]
     assert all(line.endswith("there") for line in lines)
+    counts = {name: topic.partitions for name, topic in describe_topics(broker, BY_NAME).items()}
+    assert {line.split()[0]: int(line.split()[2]) for line in lines} == counts
 
 
 @pytest.mark.bus

@@ -10,7 +10,7 @@ import pytest
 from kafka.admin import ConfigResource
 
 from paceline import topics
-from paceline.kafka import clients
+from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import describe_topics, ensure_topics, existing_topics
 
@@ -21,12 +21,37 @@ def test_topics_are_made_as_the_table_says(broker: BrokerSettings):
     with contextlib.closing(clients.admin(broker)) as client:
         present = {row["name"]: len(row["partitions"]) for row in client.describe_topics([*topics.BY_NAME])}
     assert set(present) == set(topics.BY_NAME)
-    assert present[topics.DEADLETTER.name] == 1
+    keyed = {count for name, count in present.items() if topics.BY_NAME[name].partitions == topics.PARTITIONS}
+    assert (keyed, present[topics.DEADLETTER.name]) in [({topics.PARTITIONS}, 1), ({embedded.PARTITIONS}, 1)]
 
 
 def test_topics_that_exist_are_left_alone(broker: BrokerSettings):
     """A second call makes nothing and fails at nothing."""
     assert ensure_topics(broker) == []
+
+
+@pytest.mark.slow
+def test_on_an_embedded_broker_all_who_make_topics_make_them_alike():
+    """`paceline up` makes its topics while the sidecars of a job that outlived the last one connect again."""
+    with embedded.start() as running, ThreadPoolExecutor(3) as pool:
+        settings = BrokerSettings().with_brokers(running.address)
+        orders = [topics.TOPICS, topics.TOPICS[::-1], topics.TOPICS[7:] + topics.TOPICS[:7]]
+        list(pool.map(lambda order: ensure_topics(settings, order), orders))
+        found = describe_topics(settings, topics.BY_NAME)
+    assert {name: one.partitions for name, one in found.items()} == {
+        topic.name: topic.split(embedded.PARTITIONS) for topic in topics.TOPICS
+    }
+
+
+@pytest.mark.bus
+def test_a_missing_topic_is_made_like_those_that_exist(new_apache_kafka):
+    """Its owner made them with five partitions; what is deleted, or new in this release, must join them."""
+    settings = new_apache_kafka().start().settings
+    others = [topic for topic in topics.TOPICS if topic not in (topics.OP, topics.DEADLETTER)]
+    ensure_topics(settings, [msgspec.structs.replace(topic, partitions=topic.split(5)) for topic in others])
+    ensure_topics(settings)
+    found = describe_topics(settings, topics.BY_NAME)
+    assert [found[topic.name].partitions for topic in (topics.OP, topics.DEADLETTER)] == [5, 1]
 
 
 def test_two_that_make_the_same_topics_at_once_both_succeed(broker: BrokerSettings):
