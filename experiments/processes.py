@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from experiments import kernel_counters
 from paceline import child
 from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
@@ -70,13 +71,11 @@ class Worker:
 
     def processor_s(self) -> float:
         """Processor time it has used so far, user and system."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return kernel_counters.processor_s(self.process.pid)
 
     def memory_peak_bytes(self) -> int:
         """The most memory that it has held so far."""
-        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+        return kernel_counters.memory_peak_bytes(self.process.pid)
 
     def check(self) -> None:
         """Raise where it has ended."""

@@ -57,7 +57,7 @@ _OF_RANKS = ("hang", "collective_mismatch", "died")
 LONGEST_NAME, LONGEST_LINE = 60, 120
 #: Unit -> its scales, the largest first; what is below all of them takes the last.
 _SCALES = {
-    "bytes": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
+    "bytes": ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
     "bytes/s": ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")),
     "flop/s": ((1e12, "Tflop/s"), (1e9, "Gflop/s")),
 }
@@ -249,6 +249,16 @@ def _plain(name: str) -> str:
     return name.replace("_", " ")[:LONGEST_NAME]
 
 
+def scale(value: float, unit: str) -> tuple[float, str]:
+    """What numbers of ``unit``, of which ``value`` is typical, are divided by to be read, and their unit then.
+
+    >>> scale(3 * 2.0**20, "bytes"), scale(2e9, "bytes/s"), scale(5.0, "W")
+    ((1048576.0, 'MiB'), (1000000000.0, 'GB/s'), (1.0, 'W'))
+    """
+    scales = _SCALES.get(unit, ((1.0, unit),))
+    return next((one for one in scales if abs(value) >= 0.9995 * one[0]), scales[-1])
+
+
 def quantity(value: float | None, unit: str) -> str:
     """A number of evidence with its unit; seconds and ratios as people read them."""
     if value is None or value != value:
@@ -257,11 +267,8 @@ def quantity(value: float | None, unit: str) -> str:
         each = " a step" if unit == "s/step" else ""
         return (seconds(value) if value >= 0 else "-" + seconds(-value)) + each
     if unit in _SCALES:
-        scales = _SCALES[unit]
-        scale, name = next((one for one in scales if abs(value) >= 0.9995 * one[0]), scales[-1])
-        if value == 0:
-            return f"0 {scales[0][1]}"
-        return f"{value:.0f} B" if name == "B" else f"{digits(value / scale)} {name}"
+        divisor, name = scale(value, unit)
+        return f"{value:.0f} B" if name == "B" else f"{digits(value / divisor)} {name}"
     if unit in ("ratio", ""):
         return digits(value)
     if unit in ("XID", "number"):

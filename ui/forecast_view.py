@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from paceline.series_words import FIELDS, field_words
-from paceline.words import LONGEST_NAME, NONE, digits, is_undated
+from paceline.words import LONGEST_NAME, NONE, digits, is_undated, scale
 
 from .forecast_book import SCOPES, SeriesForecast
 from .moments import length
@@ -106,9 +106,7 @@ def scale_of(one: SeriesForecast) -> tuple[float, str]:
     if unit.startswith("ratio"):
         return 0.01, "%"
     if unit in ("bytes", "bytes/s"):
-        for power, name in ((40, "TiB"), (30, "GiB"), (20, "MiB")):
-            if largest >= 2.0**power:
-                return 2.0**power, name + unit.removeprefix("bytes")
+        return scale(largest, unit)
     if unit == "s" and largest < 2.0:
         return 1e-3, "ms"
     if unit == "W" and largest >= 1e4:
@@ -120,8 +118,8 @@ def amount(one: SeriesForecast, value: float | None) -> str:
     """A value of the series with its unit."""
     if value is None or value != value:
         return NONE
-    scale, unit = scale_of(one)
-    shown = value / scale
+    divisor, unit = scale_of(one)
+    shown = value / divisor
     if unit == "%":
         return f"{shown:.0f} %"
     if unit == "GPUs":
@@ -135,8 +133,8 @@ def badge(one: SeriesForecast) -> Badge:
     if test.loss is None or test.naive_loss is None:
         # The notes, which stand below it, have the reason.
         return Badge("wait", "not back-tested", "Use it with care: no earlier forecast was compared with what came.")
-    scale, unit = scale_of(one)
-    own, naive = test.loss / scale, test.naive_loss / scale
+    divisor, unit = scale_of(one)
+    own, naive = test.loss / divisor, test.naive_loss / divisor
     tried = f"Back-test at {test.moments} earlier moment{'s'[: test.moments - 1]}, {test.steps} steps ahead"
     losses = f"loss {_sign(own)} against {_sign(naive)} {unit}".rstrip() + f" of the naive forecast{_repeats(one)}"
     if test.coverage_80_ratio is not None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from paceline.history.store import open_store
 
+from ..kernel_counters import memory_peak_bytes
 from ..machine import machine
 from ..markdown import write
 from ..processes import RunError
@@ -107,7 +108,7 @@ def _month(folder: Path, told: argparse.Namespace) -> dict[str, Any]:
         "days": days,
         "took_s": took_s,
         "jobs": jobs,
-        "memory_bytes": questions.memory_peak_bytes(),
+        "memory_bytes": memory_peak_bytes(),
     }
 
 

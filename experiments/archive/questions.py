@@ -19,6 +19,7 @@ from paceline.history.query import History
 from paceline.history.views import Scope
 from paceline.paired import LEAST_PAIRS, median_interval
 
+from ..kernel_counters import memory_peak_bytes
 from ..processes import ROOT, RunError
 from .fleet import BUCKET_S, DAY_S
 from .windows import CLUSTER
@@ -149,12 +150,6 @@ def main(argv: list[str]) -> int:
     took = {"seconds": time.perf_counter() - began_s, "processor_s": time.process_time() - used_s}
     print(json.dumps({**took, "rows": rows, "memory_bytes": memory_peak_bytes()}))
     return 0
-
-
-def memory_peak_bytes() -> int:
-    """The most memory that this process has held so far; what its parent held does not count."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 if __name__ == "__main__":

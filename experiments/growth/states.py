@@ -16,13 +16,13 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from paceline import topics, wire
 from streams.door import CHECKPOINT_S, SNAPSHOT_SHARE
 from streams.processor import Processor
 
+from ..kernel_counters import memory_bytes, memory_peak_bytes
 from ..processes import ROOT, RunError
 from ..throughput.jobs import Load
 from .feed import fed
@@ -38,7 +38,7 @@ BATCH_BYTES = 61 + 12
 def measured(load: Load, messages: Iterable[bytes]) -> dict[str, Any]:
     """What ``messages``, those of ``load``, cost."""
     gc.collect()
-    before, processor = status("VmRSS"), Processor()
+    before, processor = memory_bytes(), Processor()
     answers: dict[str, int] = defaultdict(int)
     used_s, plain, packed = 0.0, 0, [0, 0]
     for number, data in enumerate(messages):
@@ -51,7 +51,7 @@ def measured(load: Load, messages: Iterable[bytes]) -> dict[str, Any]:
             packed[0] += len(data) + BATCH_BYTES
             packed[1] += len(gzip.compress(data)) + BATCH_BYTES
     gc.collect()
-    held = status("VmRSS") - before
+    held = memory_bytes() - before
     rank_steps = load.jobs * load.ranks * load.steps
     return {
         "jobs": load.jobs,
@@ -60,7 +60,7 @@ def measured(load: Load, messages: Iterable[bytes]) -> dict[str, Any]:
         "seconds": load.seconds,
         "before_bytes": before,
         "held_bytes": held,
-        "peak_bytes": status("VmHWM") - before,
+        "peak_bytes": memory_peak_bytes() - before,
         "us_a_rank_step": 1e6 * used_s / rank_steps,
         "bytes_a_rank_step": plain / rank_steps,
         "packed_bytes_a_rank_step": plain / rank_steps * packed[1] / packed[0],
@@ -95,12 +95,6 @@ def _median_s(what: Callable[[], object]) -> float:
         what()
         took.append(time.process_time() - began_s)
     return statistics.median(took)
-
-
-def status(name: str) -> int:
-    """What the kernel says of this process's memory, in bytes."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
 def alone(load: Load) -> dict[str, Any]:

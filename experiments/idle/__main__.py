@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from experiments import kernel_counters
 from experiments.machine import headline, machine
 from experiments.markdown import table, write
 from experiments.processes import ROOT, RunError, free_ports
@@ -160,11 +161,7 @@ def used(root: int) -> dict[tuple[int, str], Used]:
 
 
 def _used(pid: int) -> Used:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    ticks = sum(map(int, fields[11:15]))  # Its own time, and that of its children that have ended.
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    memory = next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return Used(ticks / os.sysconf("SC_CLK_TCK"), memory * 1024)
+    return Used(kernel_counters.processor_s(pid, children=True), kernel_counters.memory_part_bytes(pid))
 
 
 def _name(pid: int) -> str:

@@ -98,9 +98,9 @@ _JOB_PARTS = _newest(
 OF_LONG_WINDOWS = f"length_s >= {LONG_WINDOW_S:g}"
 #: The mean step of the median rank: its work, and its waits by their share. A median does not see one long wait.
 _MEAN_STEP_S = "greatest(step_median_s, own_median_s / nullif(1 - least(wait_ratio, 1), 0))"
-#: The share of the time of windows, not of their steps, for which the median rank waits: slow steps count for more.
 _WAITED_S = f"sum(wait_ratio * steps * {_MEAN_STEP_S})"
 _SPENT_S = f"sum(steps * {_MEAN_STEP_S}) FILTER (wait_ratio IS NOT NULL)"
+#: The share of the time of windows, not of their steps, for which the median rank waits: slow steps count for more.
 WAITING_RATIO = f"{_WAITED_S} / nullif({_SPENT_S}, 0)"
 
 #: Of jobs that were described before the period, those that were still there in it. What a job lost by its findings is

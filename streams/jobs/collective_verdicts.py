@@ -213,7 +213,7 @@ class Collectives:
         for (node, switch), members in alike.items():
             stragglers.place([column for column, _ in members], node, switch, [group for _, group in members])
 
-    def conclude(self, job: JobKey) -> list[Finding]:
+    def conclude(self, job: JobKey, *, ended: bool) -> list[Finding]:
         """What is new of those that hold the job back until its end."""
         coverage = self.coverage.counts()
         found = [
@@ -223,7 +223,7 @@ class Collectives:
         ]
         died = self.deaths.conclude(coverage.ranks_expected, max(self.last_step, 0))
         stands = self.hang.conclude()
-        last = [] if stands is None else [finding(stands, hang.said(stands, self.nodes), job, coverage)]
+        last = [] if stands is None else [finding(stands, hang.said(stands, self.nodes, ended=ended), job, coverage)]
         last += [] if died is None else [finding(died, deaths.said(died, self.nodes), job, coverage)]
         return self.crowds.gather(with_sorts(found), last=True) + last
 

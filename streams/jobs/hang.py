@@ -433,8 +433,8 @@ def _news(before: Stop, now: Stop) -> bool:
     return False
 
 
-def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
-    """What is said of a job that has stopped. ``nodes``: where each rank runs."""
+def said(episode: HangEpisode, nodes: Mapping[int, str], *, ended: bool = False) -> Said:
+    """What is said of a job that has stopped. ``nodes``: where each rank runs. ``ended``: its processes are gone."""
     seen, stop = episode.measured, episode.measured.stop
     where = f"{stop.operation} number {stop.seq} of group {stop.group}"
     collective = _collective(stop.operation, stop.seq, stop.group)
@@ -446,12 +446,12 @@ def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
     if stop.missing:
         evidence.append(number("missing_reached", stop.last_seq, "number", stop.seq, "last collective of the missing"))
     accused = stop.accused()
-    blocked = _blocked(stop, nodes)
+    blocked = _blocked(stop, nodes, ended=ended)
     waiting = f"{_ranks(stop.waiting, stop.waits)} blocked in {collective} for {_long(seen.waited_s)}"
     reason = _reason(stop)
     works = stop.moves() and seen.waited_s < MOVES_S
     advice = "That is no hang while it goes on." if works else _advice(stop, blocked)
-    summary = f"{waiting}; {reason}. {advice}"
+    summary = f"{waiting}; {reason}. {'The job has ended. ' if ended else ''}{advice}"
     # Who still waited when it went on is chance: the last to come back.
     now = "no rank waits there any longer, and none is known to have got through" if stop.unended else "now it goes on"
     over = f"The job was blocked in {collective} for {_long(seen.waited_s)}{_awaited(stop, blocked)}; {now}."
@@ -463,7 +463,7 @@ def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
 def behind_deaths(seen: HangEvidence, nodes: Mapping[int, str]) -> Blockage:
     """What is said of ``seen`` where its ranks have ended since."""
     stop = seen.stop
-    blocked = _blocked(stop, nodes)
+    blocked = _blocked(stop, nodes, ended=True)
     words = f"the job had hung in {_collective(stop.operation, stop.seq, stop.group)}: {_reason(stop)}"
     next_ = f"look at {blocked.line}" if blocked.line else _COMPARE
     return Blockage(words, blocked.line, next_, tuple(stop.accused()))
@@ -538,12 +538,13 @@ def _advice(stop: Stop, blocked: Blocked) -> str:
     return f"Next: {_COMPARE}."
 
 
-def _blocked(stop: Stop, nodes: Mapping[int, str]) -> Blocked:
+def _blocked(stop: Stop, nodes: Mapping[int, str], *, ended: bool) -> Blocked:
     place = next((one for one in stop.places if one.line), next(iter(stop.places), None))
     next_ = ""
     if stop.missing and not stop.calls:
         rank = place.rank if place is not None else stop.missing[0]
-        next_ = f"{_command(rank, place)} on {f'node {nodes[rank]}' if rank in nodes else 'its node'}"
+        on = f"on {f'node {nodes[rank]}' if rank in nodes else 'its node'}"
+        next_ = _command_next_time(rank, place, on) if ended else f"{_command(rank, place)} {on}"
     accused = set(stop.accused())
     return Blocked(
         line=place.line if place is not None else "",
@@ -562,6 +563,14 @@ def _command(rank: int, place: Seen | None) -> str:
     if place.doing == "stopped":
         return f"kill -CONT {place.pid}"
     return f"py-spy dump {_DUMP.get(place.doing, '')}--pid {place.pid}"
+
+
+def _command_next_time(rank: int, place: Seen | None, on: str) -> str:
+    """What to do where the processes of this run are gone."""
+    if place is not None and place.doing == "stopped":
+        return f"find out what stopped the process of rank {rank} {on}"
+    options = "" if place is None else _DUMP.get(place.doing, "")
+    return f"if it hangs again, py-spy dump {options}of rank {rank} {on} before you end it"
 
 
 def _ranks(ranks: list[int], count: int) -> str:

@@ -103,11 +103,11 @@ class JobDiagnosis:
 
     def conclude(self) -> list[Finding]:
         """What is said of a job that has ended: until when it was held back, or that there was not enough to judge."""
-        return self._lasting() + self._too_short()
+        return self._lasting(ended=True) + self._too_short()
 
     def expire(self) -> list[Finding]:
         """Until when a job was held back that is silent for long, and may yet go on."""
-        return self._lasting()
+        return self._lasting(ended=False)
 
     def _too_short(self) -> list[Finding]:
         """That there was not enough to judge; said once."""
@@ -121,9 +121,10 @@ class JobDiagnosis:
         coverage = (self.phases if self.short.steps.any() else self.collectives).coverage.counts()
         return [finding(short_run_evidence.episode(self.short), told, job, coverage)]
 
-    def _lasting(self) -> list[Finding]:
+    def _lasting(self, *, ended: bool) -> list[Finding]:
         """What has grown since it was last reported, of those that hold the job back until its end."""
-        return [] if self.job is None else self.phases.conclude(self.job) + self.collectives.conclude(self.job)
+        job = self.job
+        return [] if job is None else self.phases.conclude(job) + self.collectives.conclude(job, ended=ended)
 
     def _looks(self) -> int:
         """How often the ranks were compared: by their phases, or in the group in which it was most often."""

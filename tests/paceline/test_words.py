@@ -58,7 +58,7 @@ def test_many_ranks_are_counted(numbers, said):
         (1023, "bytes", "1023 B"),
         (1024, "bytes", "1.00 KiB"),
         (8, "bytes", "8 B"),
-        (0, "bytes", "0 GiB"),
+        (0, "bytes", "0 B"),
         (12e9, "bytes/s", "12.0 GB/s"),
         (8.9e6, "bytes/s", "8.90 MB/s"),
         (0.25, "bytes/s", "0.25 B/s"),

@@ -347,6 +347,6 @@ def test_the_picture_exports_its_numbers():
     book.upsert(forecast(FREE, NOW_S, unit="bytes", busy_ratio=[0.5] * 60), NOW_S)
     one = book.all()[FREE]
     lines = as_csv(fan_chart(one, UTC, DARK)).decode().splitlines()
-    assert lines[0] == 'series,"time, UTC","free GPUs, bytes"'
+    assert lines[0] == 'series,"time, UTC","free GPUs, B"'
     assert {line.split(",1970")[0] for line in lines[1:]} >= {'"95 %, low"', "95 %", "measured", "naive", "median"}
     assert len(as_csv(busy_chart(one, UTC, DARK)).splitlines()) == 61

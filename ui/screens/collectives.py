@@ -133,10 +133,10 @@ def _row(line: BusLine, rated: float | None) -> list[wording.Cell]:
 
 def _size(least_bytes: int) -> str:
     """A power of two of bytes, and up to twice that."""
-    for scale, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if least_bytes >= scale:
-            return f"{least_bytes / scale:g} to {2 * least_bytes / scale:g} {unit}"
-    return "none" if least_bytes == 0 else f"{least_bytes} to {2 * least_bytes} B"
+    if least_bytes == 0:
+        return "none"
+    divisor, unit = words.scale(least_bytes, "bytes")
+    return f"{least_bytes / divisor:g} to {2 * least_bytes / divisor:g} {unit}"
 
 
 def _lateness(shown: Shown, job: JobView) -> None:

@@ -460,6 +460,26 @@ def test_what_it_costs_is_told_at_every_doubling_and_at_the_end(hang, wait):
     assert hang.conclude() is None
 
 
+@pytest.mark.parametrize(
+    ("doing", "live", "ended"),
+    [
+        ("computing", "py-spy dump --pid 77 on node b", "if it hangs again, py-spy dump of rank 2 on node b before"),
+        ("in_kernel", "py-spy dump --nonblocking --pid 77", "py-spy dump --nonblocking of rank 2 on node b before"),
+        ("stopped", "kill -CONT 77 on node b", "Next: find out what stopped the process of rank 2 on node b."),
+    ],
+)
+def test_no_command_names_a_process_of_a_job_that_has_ended(hang, wait, doing, live, ended):
+    """It is gone, and its number may be another's."""
+    hang.look([2], [RankLook(rank=2, time_s=0.0, doing=doing, moved=False, line="train.py:12", pid=77)], standing=True)
+    episode = hang.update(*wait(60))
+    assert live in said(episode, {2: "b"}).summary
+    last = said(episode, {2: "b"}, ended=True)
+    assert "The job has ended." in last.summary
+    assert ended in last.summary
+    assert last.blocked.next in last.summary
+    assert "77" not in last.summary
+
+
 def test_a_suspicion_is_not_told_again_at_the_end(hang, wait):
     """It was never sure."""
     hang.update(*wait(30))
