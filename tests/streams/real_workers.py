@@ -53,7 +53,9 @@ class Workers:
         for records in self.reader.poll(timeout_ms=200).values():
             for record in records:
                 with contextlib.suppress(ValueError):  # Other tests send nonsense to the same brokers.
-                    self.seen.append((record.topic, json.loads(record.value)))
+                    value = json.loads(record.value)
+                    if isinstance(value, dict):
+                        self.seen.append((record.topic, value))
 
     def findings(self, *jobs: str) -> list[dict[str, object]]:
         """What was published on ``jobs``, in order, repetitions included."""
