@@ -50,10 +50,14 @@ def broken(action: Callable[[], object], step: Step, error: BaseException, times
 
 
 def let_go() -> None:
-    """Free what broken steps have left unclosed, without the warning that another test would be blamed for."""
+    """Free what broken steps have left unclosed, without the warning that another test would be blamed for.
+
+    What is left then lives on: the next call need not go through it, which takes a second once PyTorch is imported.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+    gc.freeze()
 
 
 def _watched(action: Callable[[], object], look: Callable[[Step], None], ours: Callable[[str], bool]) -> None:

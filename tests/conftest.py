@@ -26,6 +26,10 @@ from typing import IO, TypeVar
 
 import hypothesis
 import pytest
+from _pytest.logging import LogCaptureHandler, caplog_handler_key, catching_logs
+
+# 2.6 s of each process: `jsonschema`, which the Kubernetes client asks, makes a grammar for a format of no schema here.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 with warnings.catch_warnings():
     # The Kafka client reads its schemas by a function that Python has deprecated.
@@ -229,6 +233,16 @@ def _no_process_without_a_mark() -> Iterator[None]:
     """A process a test is what makes a suite slow, and dependent on the machine: it bears a mark that says so."""
     yield
     assert not _started, "the test starts a process and has no mark for it (slow, bus, e2e, …): see CONTRIBUTING.md"
+
+
+@pytest.fixture
+def caplog(request: pytest.FixtureRequest) -> Iterator[pytest.LogCaptureFixture]:
+    """pytest's own, for those who ask for it alone: its plugin, which is off, makes one for every test."""
+    handler = request.node.stash[caplog_handler_key] = LogCaptureHandler()
+    made = pytest.LogCaptureFixture(request.node, _ispytest=True)
+    with catching_logs(handler):
+        yield made
+    made._finalize()
 
 
 class ApacheKafka:

@@ -60,22 +60,24 @@ class Workers:
     def findings(self, *jobs: str) -> list[dict[str, object]]:
         """What was published on ``jobs``, in order, repetitions included."""
         self.read()
-        return [value for topic, value in self.seen if topic == topics.FINDING.name and value["job"] in jobs]
+        return [value for topic, value in self.seen if topic == topics.FINDING.name and value.get("job") in jobs]
 
     def suggestions(self, cluster: str) -> list[dict[str, object]]:
         """What was suggested to a cluster, in order, repetitions included."""
         self.read()
-        return [value for topic, value in self.seen if topic == topics.SUGGESTION.name and value["cluster"] == cluster]
+        return [
+            value for topic, value in self.seen if topic == topics.SUGGESTION.name and value.get("cluster") == cluster
+        ]
 
     def plans(self, job: str) -> list[dict[str, object]]:
         """What was proposed to a job's balancer, in order, repetitions included."""
         self.read()
-        return [value for topic, value in self.seen if topic == topics.PLAN.name and value["job"] == job]
+        return [value for topic, value in self.seen if topic == topics.PLAN.name and value.get("job") == job]
 
     def answers(self, command: Command) -> list[dict[str, object]]:
         """What came of a command."""
         self.read()
-        return [v for topic, v in self.seen if topic == topics.AUDIT.name and v["command_id"] == command.id]
+        return [v for topic, v in self.seen if topic == topics.AUDIT.name and v.get("command_id") == command.id]
 
     def ask(self, cluster: str, suggestion: str, action: str, **fields: object) -> Command:
         """A command for a suggestion, sent."""
