@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-PYTEST = [".venv/bin/python", "-m", "pytest", "-p", "no_skips", "-p", "gate_report"]
+PYTEST = [".venv/bin/python", "-m", "pytest", "-p", "no_skips", "-p", "gate_report", "-p", "rewritten_ahead"]
 #: Whole: a test may stand in a folder that has gone.
 PLUGINS = str(ROOT / "tests" / "plugins")
 FAILED, NOT_TO_BE_HAD = 1, 3

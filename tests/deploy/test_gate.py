@@ -9,13 +9,16 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from importlib.util import spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+from _pytest.assertion.rewrite import AssertionRewritingHook
 
 from deploy import gate
-from tests.plugins import gate_report
+from tests.plugins import gate_report, rewritten_ahead
 
 ROOT = Path(__file__).parents[2]
 WAITED = gate.Failure("tests/ui/test_browser.py::test_a", ("browser",), True)
@@ -73,6 +76,27 @@ def test_every_folder_of_code_owes_a_part() -> None:
     """A change in none of them goes untested."""
     code = {path.parent.name for path in ROOT.glob("*/__init__.py")} | {"deploy", "experiments"}
     assert code - set(gate.OWED) == set()
+
+
+def test_what_is_compiled_ahead_is_what_pytest_would_have_compiled(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not again while the file is the same; where a file cannot be compiled, who imports it says so."""
+    monkeypatch.setattr(rewritten_ahead, "_configs", [request.config])
+    (tmp_path / "test_sound.py").write_text("def test_it():\n    assert 1 == 1\n")
+    (tmp_path / "test_torn.py").write_text("def test_it(:\n")
+    rewritten_ahead.rewritten(tmp_path / "test_torn.py")
+    rewritten_ahead.rewritten(tmp_path / "test_sound.py")
+    (kept,) = (tmp_path / "__pycache__").iterdir()
+    before = kept.stat()
+    loader = AssertionRewritingHook(request.config)
+    loader.set_session(request.session)
+    module = ModuleType("test_sound")
+    module.__spec__ = spec_from_file_location("test_sound", tmp_path / "test_sound.py", loader=loader)
+    loader.exec_module(module)
+    rewritten_ahead.rewritten(tmp_path / "test_sound.py")
+    assert (kept.stat().st_ino, kept.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert "@pytest_ar" in module.__dict__
 
 
 def test_a_report_counts_each_test_once(tmp_path: Path) -> None:
