@@ -14,7 +14,7 @@ IMAGES := annotator archive collectors streams forecaster control ui
 unexport PYTHONDONTWRITEBYTECODE
 # Processes beside each other with as many threads of linear algebra as cores spin, at worst for minutes.
 quick-tests: export OPENBLAS_NUM_THREADS := 1
-GATE = $(PYTHON) deploy/gate.py --workers $(WORKERS) --args '$(ARGS)'
+GATE = $(PYTHON) deploy/gate.py --workers $(WORKERS) --args='$(ARGS)'
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --silent --no-audit --no-fund --ignore-scripts
 COMPILE := uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --quiet
 

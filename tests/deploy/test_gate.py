@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -213,6 +214,22 @@ def test_what_make_says_to_its_children_reaches_no_test(
         monkeypatch.setenv(name, "w -- ARGS=--random-order")
     gate.run("land", [], "2", [])
     assert (folder / "told").read_text() == "\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [[], ["--random-order"], ["-x", "--lf"]], ids=["nothing", "one", "two"])
+@pytest.mark.parametrize(("ring", "target"), [("land", "test"), ("all", "test-all"), ("part", "test-part")])
+def test_make_hands_on_what_pytest_shall_do_too(
+    ring: str, target: str, given: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it begins as an option does: `make test ARGS=--random-order`."""
+    words = ["make", "-n", target, "PART=ui", f"ARGS={shlex.join(given)}"]
+    shown = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    asked: list[Any] = []
+    monkeypatch.setattr(gate, "run", lambda *made: asked.append(made) or 0)
+    _, _, *arguments = shlex.split(shown)
+    assert gate.main(arguments) == 0
+    assert asked == [(ring, ["ui"] if ring == "part" else [], "3", given)]
 
 
 @pytest.mark.slow
