@@ -10,6 +10,7 @@ mark starts no process (``_no_process_without_a_mark``): what does is no quick t
 
 import contextlib
 import gc
+import logging
 import os
 import signal
 import socket
@@ -75,6 +76,8 @@ FOREIGN |= {
 }  # what kafka.sh reads
 #: The signals that end a program.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: What our programs configure of logging.
+CONFIGURED = (logging.getLogger(), logging.getLogger("paceline"))
 #: No test meets a Kafka that it did not start, though one may listen at the default address.
 OURS = {
     "PACELINE_BROKERS": "none",
@@ -106,9 +109,16 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_left_behind() -> Iterator[None]:
-    """What a test changes of the process, it puts back: another test would depend on the order."""
-    before = _of_the_process()
+    """What a test changes of the process, it puts back: another test would depend on the order.
+
+    Logging is put back for it: each of our programs that it runs in the process configures that.
+    """
+    before, logs = _of_the_process(), [(logger, logger.level, logger.handlers[:]) for logger in CONFIGURED]
     yield
+    for logger, level, handlers in logs:
+        if (logger.level, logger.handlers) != (level, handlers):
+            logger.setLevel(level)
+            logger.handlers[:] = handlers
     after = _of_the_process()
     assert after == before, "the test leaves the process changed: see the difference"
 

@@ -70,12 +70,12 @@ def test_the_python_of_the_page_prints_findings(own_broker: BrokerSettings):
     assert prints(own_broker, code, summary)
 
 
-def test_the_python_of_the_page_prints_steps(broker: BrokerSettings):
+def test_the_python_of_the_page_prints_steps(own_broker: BrokerSettings):
     """The columns of a message as a sidecar sends it are read with what anybody can install."""
     code = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
     golden = (GOLDEN / "StepTimings.msgpack").read_bytes()
     steps = msgspec.structs.replace(wire.decode(topics.OP, golden), job=uuid.uuid4().hex)
-    publisher = Publisher(broker, client_id="test")
+    publisher = Publisher(own_broker, client_id="test")
     publisher.publish(topics.OP, steps)
     assert publisher.close(PATIENCE_S).sent == 1
-    assert prints(broker, code, f"{steps.job} rank 5 step 42: 0.750 s")
+    assert prints(own_broker, code, f"{steps.job} rank 5 step 42: 0.750 s")
