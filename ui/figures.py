@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from paceline.events import Finding
+from paceline.events import OPEN_FINDINGS, Finding
 from paceline.words import LONGEST_NAME, label, state_words
 
 from .figure_frame import LEGEND_ABOVE, framed, pickable
@@ -122,7 +122,9 @@ def _mark(
     """A box around the accused ranks' steps, with the finding's state and cause, or its kind and line, beside it."""
     for episode in episodes:
         finding = episode[-1]
-        first, last = max(finding.first_step, steps[0]), min(finding.last_step, steps[1])
+        # What goes on is reported when it has doubled: to the last report it would seem over for half of its time.
+        until = steps[1] if finding.state in OPEN_FINDINGS else finding.last_step
+        first, last = max(finding.first_step, steps[0]), min(until, steps[1])
         if first > last:
             continue
         state = state_words(finding.kind, finding.state)

@@ -18,9 +18,13 @@ def test_the_scale_is_centred_on_the_median_rank(played):
 
 
 def test_a_finding_is_marked_on_its_rank_and_steps(played):
-    """The box lies on row 2 from the first step of the finding to its last."""
-    (box,) = drawn(played.view("default", "demo")).layout.shapes
-    assert (box.x0, box.x1, box.y0, box.y1) == (59.5, 99.5, 1.5, 2.5)
+    """The box lies on row 2 from the first step of the finding to its last, to the newest while it goes on."""
+    view = played.view("default", "demo")
+    (box,) = drawn(view).layout.shapes
+    assert (box.x0, box.x1, box.y0, box.y1) == (59.5, view.steps[-1] + 0.5, 1.5, 2.5)
+    over = [tuple(msgspec.structs.replace(one, state="recovered", last_step=99) for one in view.episodes[0])]
+    (box,) = figures.heatmap(view.steps, np.ones((4, len(view.steps))), over, DARK, slow_first=False).layout.shapes
+    assert (box.x0, box.x1) == (59.5, 99.5)
 
 
 def test_a_finding_on_a_node_is_one_box_a_run_of_its_ranks(played):
