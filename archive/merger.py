@@ -39,7 +39,7 @@ class Merger:
         table = BY_NAME[merge.place.table]
         rows = pa.concat_tables([self._read(table, file) for file in merge.files], promote_options="default")
         if merge.coarse:
-            rows = _coarser(table, rows)
+            rows = _coarser(table, rows if merge.of_sums else row_files.once(table, row_files.ordered(table, rows)))
         times = 1 + max(file.merged for file in merge.files)
         also = {"merged": times, "coarse": merge.coarse, "filled": merge.filled}
         new = [self._writer.put(merge.place, table, rows, **also)] if rows.num_rows else []
@@ -72,7 +72,6 @@ class Merger:
 
 
 def _coarser(table: Table, rows: pa.Table) -> pa.Table:
-    rows = row_files.once(table, row_files.ordered(table, rows))
     with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as duck:
         duck.register("rows", rows)
         made: pa.Table = duck.sql(merging.coarser(table.name)).to_arrow_table()

@@ -24,6 +24,7 @@ COARSE_S = int(ARCHIVE_WINDOW_S)
 #: The tables whose windows are made coarser. Of jobs, of which there are few, those of a minute stay as they are.
 COARSENED = ("job_window", "rank_window", "device_window", "host_window")
 OF_JOB_S = LONG_WINDOW_S
+SUMMED = tuple(table for table in COARSENED if table != "job_window")
 
 
 class Days(NamedTuple):
@@ -46,6 +47,14 @@ class Merge(NamedTuple):
     files: list[DataFile]
     coarse: bool = False
     filled: bool = False
+
+    @property
+    def of_sums(self) -> bool:
+        """Whether rows of one key are to be added: sums of different minutes, made when some came late.
+
+        Elsewhere they are the same window, published twice.
+        """
+        return self.place.table in SUMMED and not self.filled and all(file.coarse for file in self.files)
 
 
 def expired(files: Iterable[DataFile], days: Days, now_s: float) -> list[DataFile]:
@@ -123,7 +132,7 @@ def coarser(table: str) -> str:
     medians the weighted mean is taken, which is close where a rank's pace does not change within minutes.
     """
     known = BY_NAME[table]
-    if table == "job_window":
+    if table not in SUMMED:
         return f"SELECT * FROM rows WHERE length_s >= {OF_JOB_S}"
     weight = "steps" if table == "rank_window" else "samples"
     columns = {name: _coarse_column(name, kind, weight) for name, kind in known.columns.items()}

@@ -99,6 +99,29 @@ def test_minutes_that_come_late_join_those_that_are_coarse_already(store: Store,
 
 
 @pytest.mark.slow
+def test_of_five_minutes_each_may_come_late_and_alone(store: Store, ask: Ask):
+    """Sums of a minute each have the same start and length: they are no window that was published twice."""
+    start_s = NOW_S // 300 * 300
+    for minute in range(5):
+        commit(
+            Writer(store), [device_window(minute), rank_window(1, start_s=start_s + 60.0 * minute, length_s=60.0)], 10
+        )
+        if minute != 2:
+            merged(store, NOW_S + 20 * DAY_S)
+    merged(store, NOW_S + 20 * DAY_S)
+    assert ask("SELECT length_s, samples, max_power_w FROM device_window") == [(300.0, 300, 204.0)]
+    assert ask("SELECT length_s, steps FROM rank_window") == [(300.0, 5 * rank_window(1).steps)]
+
+
+@pytest.mark.slow
+def test_of_an_old_minute_of_a_job_published_twice_one_stays(store: Store, ask: Ask):
+    for steps in (10, 11):
+        commit(Writer(store), [job_window(start_s=NOW_S, length_s=60.0, steps=steps)], steps)
+        merged(store, NOW_S + 20 * DAY_S)
+    assert ask("SELECT steps FROM job_window") == [(11,)]
+
+
+@pytest.mark.slow
 def test_two_jobs_of_one_gpu_in_five_minutes_stay_apart(store: Store, ask: Ask):
     commit(Writer(store), [device_window(0), device_window(1, job="other"), device_window(2, job="other")])
     merged(store, NOW_S + 20 * DAY_S)
