@@ -18,10 +18,7 @@ case "$*" in
 *sync*)
   echo 'Downloading torch (846.9MiB)' >&2
   until [ -e went-on ]; do sleep 0.1; done
-  echo 'Installed 2 packages in 1ms' >&2
-  touch lab/lib/python3/site-packages/{one.py,one.pyc,two.py}
-  echo ' + one==1' >&2
-  until [ -e compiled ]; do sleep 0.1; done
+  printf '%s\n' 'Installed 2 packages in 1ms' ' + one==1' >&2
   [ ! -e fails ] || { echo 'error: no such host' >&2; exit 1; }
   ;;
 esac
@@ -51,8 +48,6 @@ def test_size_what_is_fetched_and_progress_are_lines(tmp_path: Path) -> None:
         assert process.stderr is not None
         first = [process.stderr.readline() for _ in range(4)]
         (tmp_path / "went-on").touch()
-        assert any(line.endswith(" s: 1 of some 2 files compiled\n") for line in process.stderr)
-        (tmp_path / "compiled").touch()
         rest = process.stderr.read()
     assert process.returncode == 0
     assert "2 packages of requirements.lock, 5 to 7 GB with PyTorch" in first[0]
@@ -65,7 +60,6 @@ def test_what_cannot_be_had_ends_with_its_message_and_status(tmp_path: Path) -> 
     """After three tries; nothing goes on saying how far it is."""
     (tmp_path / "fails").touch()
     (tmp_path / "went-on").touch()
-    (tmp_path / "compiled").touch()
     with started(tmp_path) as process:
         assert process.stderr is not None
         said = process.stderr.read()
