@@ -14,7 +14,7 @@ from paceline.terminal import say
 from paceline.topics import BY_NAME, HOUR_MS, TOPICS, Topic
 
 EPILOG = """examples:
-  paceline topics create             create missing topics, with the declared partitions and retention
+  paceline topics create             create missing topics, with partitions like those of the others
   paceline topics create --wait 60   the same, on a broker that is just starting
   paceline topics list               the declared topics, and which exist
 """

@@ -2,7 +2,9 @@
 
 import json
 import os
+from functools import cache
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -37,8 +39,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         "timed_out": crash is not None and crash.message.startswith(WAITED),
         "reason": " ".join(crash.message.split())[:REASON_CHARACTERS] if crash is not None else "",
     }
-    with Path(place).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
+    _report(place).write(json.dumps(row) + "\n")
+
+
+@cache
+def _report(place: str) -> TextIO:
+    """Each line is in the file when the next test starts: it is opened once, for 40,000 lines."""
+    return Path(place).open("a", encoding="utf-8", buffering=1)
 
 
 def _grouped(nodeid: str) -> bool:
