@@ -35,11 +35,9 @@ def opened(name: str, archive: str | None, most_unpacked: int) -> "Source | Arch
     Raises:
         SourceError: nothing is called so, and no archive is named.
     """
-    session = sessions_folder(os.environ) / name
-    if name == "-" or Path(name).exists() or name.endswith(_ENDINGS):
-        return Source(name, most_unpacked)
-    if "/" not in name and session.is_dir():
-        return Source(str(session), most_unpacked)
+    path = recorded(name)
+    if path is not None:
+        return Source(path, most_unpacked)
     where = archive or ARCHIVE.read(os.environ)
     if not where:
         raise SourceError(
@@ -47,6 +45,14 @@ def opened(name: str, archive: str | None, most_unpacked: int) -> "Source | Arch
             f"--archive WHERE, or {ARCHIVE.name}"
         )
     return archived(where, job=name)
+
+
+def recorded(name: str) -> str | None:
+    """Where the recording or the session's folder is that is called ``name``; None where it is neither."""
+    if name == "-" or Path(name).exists() or name.endswith(_ENDINGS):
+        return name
+    session = sessions_folder(os.environ) / name
+    return str(session) if "/" not in name and session.is_dir() else None
 
 
 def archived(where: str, *, job: str = "", cluster: str = "", since_s: float = 0.0) -> "ArchiveSource":

@@ -20,7 +20,7 @@ from paceline.unpacking import MOST_STREAMED_GIB, add_option
 
 from .document_file import FORMATS, DocumentError, encoded, format_of, write
 from .garbage import collect_seldom
-from .named_source import add_archive_option, archived, opened
+from .named_source import add_archive_option, archived, opened, recorded
 from .report_source import Source, SourceError, newest_s
 from .reports.builder import ReportBuilder
 from .reports.cluster_report import ClusterBuilder, ClusterReport
@@ -107,8 +107,14 @@ def _content(args: argparse.Namespace) -> bytes:
 def _of_cluster(args: argparse.Namespace) -> ClusterReport:
     if args.source is None:
         return _of_archived_cluster(args)
-    from_s = None if args.since is None else newest_s(args.source, args.most_unpacked) - args.since
-    source, builder = Source(args.source, args.most_unpacked), ClusterBuilder(args.cluster, from_s)
+    path = recorded(args.source)
+    if path is None:
+        raise SourceError(
+            f"{args.source} is no recording and no session of this machine, and --cluster and --since are of a "
+            "cluster's report; leave them out for a job of an archive, or leave the name out for a cluster of it"
+        )
+    from_s = None if args.since is None else newest_s(path, args.most_unpacked) - args.since
+    source, builder = Source(path, args.most_unpacked), ClusterBuilder(args.cluster, from_s)
     for one in source.events():
         builder.update(one.event, one.time_s)
     report = builder.report(source.notes)

@@ -160,6 +160,15 @@ def test_a_cluster_is_told_from_so_far_back(run, capsys):
     assert "a cluster 'd'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("of_cluster", [["--since", "3d"], ["--cluster", "c"]])
+def test_of_a_job_of_an_archive_it_says_what_goes_with_a_cluster_alone(of_cluster, tmp_path, capsys):
+    """A job's name is no file, and is not looked for as one."""
+    assert main(["train", "--archive", str(tmp_path), *of_cluster]) == 2
+    said = capsys.readouterr().err
+    assert "train is no recording and no session" in said
+    assert "leave them out for a job of an archive" in said
+
+
 @pytest.mark.parametrize("wrong", [["--since", "soon"], ["--since", "-1d"], ["--since", "1d", "--job", "j"]])
 def test_what_makes_no_sense_is_refused(run, wrong, capsys):
     """By the command line's parser, with status 2."""
