@@ -84,14 +84,14 @@ def _merge(place: Place, files: list[DataFile], days: Days, now_s: float) -> Mer
         if fine:
             return Merge(place, _fitting(sorted(fine, key=_by_path)), coarse=True)
     settled = place.date < day(max(0.0, now_s - SETTLED_S))
-    sizes: dict[tuple[bool, int], list[DataFile]] = {}
+    sizes: dict[tuple[bool, bool, int], list[DataFile]] = {}
     for file in files:
         size = 0 if settled and file.rows < most_rows(place.table) // 2 else _size(file)
-        sizes.setdefault((file.filled, size), []).append(file)
+        sizes.setdefault((file.filled, file.coarse, size), []).append(file)
     for _, alike in sorted(sizes.items()):
         chosen = _fitting(sorted(alike, key=_by_path))
         if len(chosen) >= (2 if settled else FAN_IN):
-            return Merge(place, chosen, coarse=all(file.coarse for file in chosen), filled=chosen[0].filled)
+            return Merge(place, chosen, coarse=chosen[0].coarse, filled=chosen[0].filled)
     return None
 
 

@@ -31,10 +31,10 @@ def device_window(minute: int, **changes: Any) -> events.DeviceWindow:
     return events.DeviceWindow(**{**held, **changes})
 
 
-def merged(store: Store, now_s: float) -> Writer:
+def merged(store: Store, now_s: float, days: Days = Days()) -> Writer:  # noqa: B008 - it cannot be changed
     """All merges that are to be made at ``now_s``."""
     writer = Writer(store, lambda: now_s)
-    merger = Merger(store, writer, Days(), lambda: now_s)
+    merger = Merger(store, writer, days, lambda: now_s)
     for _ in range(200):
         if not merger.turn():
             return writer
@@ -111,6 +111,17 @@ def test_of_five_minutes_each_may_come_late_and_alone(store: Store, ask: Ask):
     merged(store, NOW_S + 20 * DAY_S)
     assert ask("SELECT length_s, samples, max_power_w FROM device_window") == [(300.0, 300, 204.0)]
     assert ask("SELECT length_s, steps FROM rank_window") == [(300.0, 5 * rank_window(1).steps)]
+
+
+@pytest.mark.slow
+def test_minutes_that_stay_in_detail_from_now_on_are_apart_from_those_that_are_coarse(store: Store, ask: Ask):
+    """A sum of one minute has the start and the length that another minute has."""
+    commit(Writer(store), [device_window(2)], 1)
+    merged(store, NOW_S + 20 * DAY_S)
+    commit(Writer(store), [device_window(0)], 2)
+    for days in (Days(detail=30), Days()):
+        merged(store, NOW_S + 20 * DAY_S, days)
+        assert ask("SELECT sum(length_s), sum(samples) FROM device_window") == [(120.0, 120)]
 
 
 @pytest.mark.slow
