@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-PYTEST = [".venv/bin/python", "-m", "pytest", "-p", "no_skips", "-p", "gate_report", "-p", "rewritten_ahead"]
+PLUGIN_NAMES = ("no_skips", "gate_report", "one_report", "rewritten_ahead")
+PYTEST = [".venv/bin/python", "-m", "pytest", *(word for name in PLUGIN_NAMES for word in ("-p", name))]
 #: Whole: a test may stand in a folder that has gone.
 PLUGINS = str(ROOT / "tests" / "plugins")
 FAILED, NOT_TO_BE_HAD = 1, 3

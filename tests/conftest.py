@@ -221,9 +221,9 @@ _started: list[str] = []
 _may_start = True
 
 
-def _notice_starts(event: str, arguments: tuple[object, ...]) -> None:
-    # Importing PyTorch asks the C library's cache where a library is.
-    if event in STARTS and not _may_start and arguments[:1] != ("/sbin/ldconfig",):
+def _notice_starts(event: str, arguments: tuple[object, ...], starts: frozenset[str] = frozenset(STARTS)) -> None:
+    # Importing PyTorch asks the C library's cache where a library is. At the end of Python the module's names are None.
+    if event in starts and not _may_start and arguments[:1] != ("/sbin/ldconfig",):
         _started.append(f"{event}{arguments!r}"[:200])
 
 

@@ -134,6 +134,54 @@ def test_waiting_in_vain_is_told_from_a_wrong_value(crash: str, timed_out: bool)
     assert crash.startswith(gate_report.WAITED) == timed_out
 
 
+@pytest.mark.slow
+@pytest.mark.landing
+def test_a_report_says_the_same_where_workers_send_one_a_test(tmp_path: Path) -> None:
+    """What failed and where, how many, which marks; and how long it took with set-up and teardown."""
+    (tmp_path / "test_each.py").write_text(EACH_END)
+    reports = []
+    for plugins in ([], ["-p", "one_report"]):
+        path = tmp_path / f"report-{len(plugins)}"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "gate_report", *plugins, "-n", "1", "test_each.py"]
+        environ = {**os.environ, "PYTHONPATH": f"{gate.PLUGINS}{os.pathsep}{ROOT}", "GATE_REPORT": str(path)}
+        environ = {name: value for name, value in environ.items() if not name.startswith("PYTEST_")}
+        done = subprocess.run(command, cwd=tmp_path, env=environ, check=False, capture_output=True, text=True)
+        assert done.returncode == 1, done.stdout + done.stderr
+        reports.append(gate.read_report(path))
+    ever, once = reports
+    assert len(ever.failures) == 3
+    assert (once.failures, once.counts) == (ever.failures, ever.counts)
+    assert min(sum(report.seconds.values()) for report in reports) >= 0.2
+
+
+#: A test for each way to end; one takes its time in set-up and teardown.
+EACH_END = """import time, pytest
+
+@pytest.fixture
+def lasting():
+    time.sleep(0.1)
+    yield
+    time.sleep(0.1)
+
+@pytest.fixture
+def unready():
+    raise ValueError("no set-up")
+
+@pytest.fixture
+def unending():
+    yield
+    raise ValueError("no teardown")
+
+def test_passes(lasting): pass
+def test_fails(): assert 1 == 2
+def test_has_no_set_up(unready): pass
+def test_has_no_teardown(unending): pass
+def test_is_skipped(): pytest.skip("not here")
+@pytest.mark.xfail
+def test_is_expected_to_fail(): assert False
+"""
+
+
 @pytest.fixture
 def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Puts scripts where the gate's commands are, in a checkout of their own: name and what its shell does."""

@@ -42,6 +42,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _report(place).write(json.dumps(row) + "\n")
 
 
+def pytest_unconfigure() -> None:
+    if (place := os.environ.get("GATE_REPORT")) is not None and "PYTEST_XDIST_WORKER" not in os.environ:
+        _report(place).close()
+
+
 @cache
 def _report(place: str) -> TextIO:
     """Each line is in the file when the next test starts: it is opened once, for 40,000 lines."""
