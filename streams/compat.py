@@ -47,7 +47,7 @@ _OAUTH: Any = OAuthAuthenticator.step
 _ASK: Any = GroupCoordinator._send_req
 POLL_S = 0.02
 #: How long a broker may keep a fetch that it has nothing for, and how long where nothing is in hand.
-FETCH_WAIT_MS, WHOLE_WAIT_MS = 100, 500
+FETCH_WAIT_MS, WHOLE_WAIT_MS = 100, 1000
 #: What has been in hand for so long, and none of it taken, is not waited for.
 GIVEN_UP_S = 30.0
 #: How long after the first look a member looks again whether its group has lost its leader: longer than another one

@@ -123,6 +123,8 @@ class Door:
         #: How long a snapshot of each of these takes, together.
         self._round_s = 0.0
         self._storing = asyncio.Lock()
+        #: Whether a message came since the last look.
+        self._came = False
         #: When it was last known to run; None: nobody calls ``beat``.
         self._beat_s: float | None = None
         #: Why nothing may be stored any more.
@@ -161,6 +163,7 @@ class Door:
     async def _take(self, topic: Topic, source: Partition, offset: int, data: bytes) -> None:
         if not await self._is_next(source, offset):
             return
+        self._came = True
         self.counts.events[topic.short] += 1
         self.counts.bytes += len(data)
         try:
@@ -308,7 +311,8 @@ class Door:
                 raise
 
     async def _checkpoint(self, everything: bool) -> None:
-        self.processor.backlog = sum(self.lag().values()) > BACKLOG
+        if self._came or self.processor.backlog:  # It matters to messages alone, and is a look at each partition.
+            self.processor.backlog, self._came = sum(self.lag().values()) > BACKLOG, False
         await self._flush_silent()
         gone = [key for key in self.processor.take_forgotten() if key in self._open]
         due = [key for key in self._dirty() if everything or self._due(key)]

@@ -18,7 +18,7 @@ from paceline import hosts
 from paceline.events.silence import KAFKA_SILENT_S
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
-from paceline.kafka.topic_admin import TopicDescription, describe_topics
+from paceline.kafka.topic_admin import TopicDescription, TopicInspector
 from paceline.settings import MOST_RANKS, SettingError
 from paceline.small_server import SmallServer
 
@@ -131,11 +131,10 @@ class Worker:
         site = await self._serve(door) if setup.web[1] else None
         starting = asyncio.create_task(self._start(app, door))
         watching = asyncio.create_task(self._watch())
-        attending = asyncio.create_task(self._attend())
-        beating = asyncio.create_task(self._beat(door))
+        attending = asyncio.create_task(self._attend(door))
         stopping = asyncio.create_task(stop.wait())
         try:
-            lives = {starting, watching, attending, beating, stopping, failure}
+            lives = {starting, watching, attending, stopping, failure}
             await asyncio.wait(lives, return_when=asyncio.FIRST_COMPLETED)
             self.ready, self.stopped = False, stop.is_set()
             if self.watchdog is not None:
@@ -143,13 +142,13 @@ class Worker:
             if stop.is_set():
                 await self._finish(door)
         finally:
-            for task in (starting, stopping, watching, attending, beating):
+            for task in (starting, stopping, watching, attending):
                 task.cancel()
             await self._end(app)
             if site is not None:
                 await site.close()
         if not stop.is_set():
-            raise WorkerError(_cause(failure, beating, starting, watching, attending))
+            raise WorkerError(_cause(failure, attending, starting, watching))
 
     async def _serve(self, door: Door) -> SmallServer:
         def numbers() -> Callable[[], str]:
@@ -191,25 +190,21 @@ class Worker:
             WorkerError: one is no longer that which was joined.
         """
         changed: list[str] = []
-        while not changed:
-            await asyncio.sleep(WATCH_S)
-            # Brokers that are away are told of by ``waits``; a certificate that is being replaced comes back.
-            with contextlib.suppress(BusError, SettingError):
-                present = await asyncio.to_thread(describe_topics, self.setup.settings, self.joined)
-                changed = self.watch.update(present, time.monotonic())
+        with contextlib.closing(TopicInspector(self.setup.settings)) as inspector:
+            while not changed:
+                await asyncio.sleep(WATCH_S)
+                # Brokers that are away are told of by ``waits``; a certificate that is being replaced comes back.
+                with contextlib.suppress(BusError, SettingError):
+                    present = await asyncio.to_thread(inspector.describe, self.joined)
+                    changed = self.watch.update(present, time.monotonic())
         raise WorkerError(f"deleted, made again or with more partitions: {', '.join(changed)}")
 
-    async def _attend(self) -> None:
-        """Answer commands, and give them, until cancelled."""
+    async def _attend(self, door: Door) -> None:
+        """Answer commands and give them, and notice when this process stood still, until cancelled."""
         while True:
             if self.commands is not None:
                 self.commands.turn()
-            await asyncio.sleep(LOOK_S)
-
-    async def _beat(self, door: Door) -> None:
-        """Notice when this process stood still, until cancelled. Before it is ready it stores nothing."""
-        while True:
-            if self.ready:
+            if self.ready:  # Before that it stores nothing.
                 door.beat()
             await asyncio.sleep(LOOK_S)
 

@@ -121,6 +121,8 @@ def main(argv: list[str]) -> int:
     shown = f"{chosen.address}:{chosen.port}/{chosen.base_path}".rstrip("/")
     print(f"paceline ui: http{'s' if held else ''}://{shown}", file=sys.stderr, flush=True)
     bootstrap.load_config_options(flags)
+    # Streamlit would look for changed configuration files ten times a second: a page gets its options here, once.
+    bootstrap._install_config_watchers = lambda flag_options: None
     # The server stops by itself and then sends itself the signal again: that one shall not end us before we are done.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)

@@ -13,7 +13,7 @@ import threading
 import time
 
 from paceline.kafka.errors import BusError
-from paceline.kafka.follow import BEGINNING, NOW, Follower
+from paceline.kafka.follow import BEGINNING, NOW, PROMPT_S, Follower
 from paceline.kafka.follow_words import reports
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.options import Parser
@@ -108,7 +108,7 @@ def _copy(
     deadline = None if seconds is None else time.monotonic() + seconds
     while not stopped.is_set() and (deadline is None or time.monotonic() < deadline):
         # Over partitions by time, within one in its own order.
-        partitions = (records for _, records in follower.poll())
+        partitions = (records for _, records in follower.poll(PROMPT_S))
         for record in heapq.merge(*partitions, key=lambda record: record.timestamp):
             key = None if record.key is None else record.key.decode(errors="replace")
             if selection.takes(record.topic, key, record.value or b""):

@@ -12,7 +12,7 @@ import msgspec
 from paceline import topics, wire
 from paceline.command_rules import job_target
 from paceline.kafka.errors import BusError
-from paceline.kafka.follow import BEGINNING, NOW, POLL_S, Follower
+from paceline.kafka.follow import BEGINNING, NOW, PROMPT_S, Follower
 from paceline.kafka.follow_words import reports
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.options import Parser
@@ -93,8 +93,8 @@ def _values(follower: Follower, topic: Topic, address: str, end: float | None, o
     elif follower.state != "refused":
         _say(f"{topic.name} does not exist yet on {address}; waiting for the first publisher to create it")
     while end is None or time.monotonic() < end:
-        left_s = POLL_S if end is None else max(0.0, end - time.monotonic())
-        polled = follower.poll(min(POLL_S, left_s))
+        left_s = PROMPT_S if end is None else max(0.0, end - time.monotonic())
+        polled = follower.poll(min(PROMPT_S, left_s))
         if not listening and follower.follows(topic):
             _say(f"listening to {topic.name} on {address}")
             listening = True

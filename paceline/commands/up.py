@@ -40,6 +40,8 @@ from paceline.options import Parser
 from paceline.settings import CONTROL_URL
 from paceline.terminal import say
 
+#: How often the services are looked at: until all are ready, and then.
+START_LOOK_S, LOOK_S = 0.5, 2.0
 EXAMPLES = """examples:
   paceline up                                            everything on this machine, in memory
   paceline up --detach                                   the same in the background; returns once it is ready
@@ -182,4 +184,4 @@ def _watch(addresses: dict[str, str], services: Services, began_s: float, on_rea
             said = True
             say(f"ready after {time.monotonic() - began_s:.0f} s: {shown(addresses)}")
             on_ready()
-        time.sleep(0.5)
+        time.sleep(LOOK_S if said else START_LOOK_S)

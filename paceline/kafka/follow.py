@@ -28,8 +28,10 @@ from paceline.visible import visible
 
 #: How long a poll waits for messages; how often new topics and the lag are asked for; how long the answer may take;
 #: how long a broker may hold a fetch back while nothing comes. (The embedded one looks four times in it: that is what
-#: a message may wait there.)
-POLL_S, ASK_S, ANSWER_S, FETCH_S = 0.25, 4.0, 5.0, 1.0
+#: a message may wait there.) A reader sees that it should stop once its poll is over, and each poll costs 0.3 ms.
+POLL_S, ASK_S, ANSWER_S, FETCH_S = 1.0, 4.0, 5.0, 1.0
+#: How long a poll waits in a command that somebody ends by Ctrl-C.
+PROMPT_S = 0.25
 #: The same where little is expected, and how long a broker holds a fetch back then: shorter than an answer may take.
 SELDOM_ASK_S, SELDOM_FETCH_S = 10.0, 2.5
 #: Messages that one poll hands on at most.
@@ -275,7 +277,10 @@ class Follower:
             self._stop.wait(timeout_s)
             return []
         began_s = time.monotonic()
-        polled = client.poll(timeout_ms=int(timeout_s * 1000), max_records=MOST_MESSAGES)
+        may_catch_up = not self.caught_up and self.state != "refused"
+        # All may have been read already, as of an empty topic: who asks for all there is must not wait for a message.
+        wait_s = 0.0 if may_catch_up and self._at_ends(client) else timeout_s
+        polled = client.poll(timeout_ms=int(wait_s * 1000), max_records=MOST_MESSAGES)
         if self._cluster != (compat.cluster_id(client) or self._cluster):
             self._ask_at = 0.0  # Of which of the two clusters these are cannot be told.
             return []
@@ -284,9 +289,13 @@ class Follower:
         now_s, since_s = time.monotonic(), began_s if self._handed_s is None else self._handed_s
         self._handed_s = now_s if polled else None
         self._spend(client, polled, now_s - since_s)
-        if not self.caught_up and self.state != "refused":
-            self.caught_up = all(_position(client, partition) >= end for partition, end in self._ends.items())
+        if may_catch_up:
+            self.caught_up = self._at_ends(client)
         return [PartitionRecords(self._topics[partition.topic], records) for partition, records in polled.items()]
+
+    def _at_ends(self, client: KafkaConsumer) -> bool:
+        """Whether all that the topics held when they were joined has been read."""
+        return all(_position(client, partition) >= end for partition, end in self._ends.items())
 
     def _lose(self, error: BusError | SettingError) -> None:
         self.close()

@@ -98,8 +98,42 @@ def describe_topics(settings: BrokerSettings, names: Iterable[str]) -> dict[str,
     Raises:
         BusError: no broker, or no right to ask.
     """
-    with explained(settings), contextlib.closing(admin(settings)) as client:
-        return {row["name"]: _described(row) for row in client.describe_topics(list(names)) if _is_there(row)}
+    with contextlib.closing(TopicInspector(settings)) as inspector:
+        return inspector.describe(names)
+
+
+class TopicInspector:
+    """Describes topics again and again over one connection, which is made when it is first asked and after a failure.
+
+    One thread at a time may use it.
+    """
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self._settings = settings
+        self._client: KafkaAdminClient | None = None
+
+    def describe(self, names: Iterable[str]) -> dict[str, TopicDescription]:
+        """Those topics of ``names`` that are there.
+
+        Raises:
+            BusError: no broker, or no right to ask.
+        """
+        try:
+            with explained(self._settings):
+                if self._client is None:
+                    self._client = admin(self._settings)
+                rows = self._client.describe_topics(list(names))
+                return {row["name"]: _described(row) for row in rows if _is_there(row)}
+        except Exception:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Leave the brokers."""
+        client, self._client = self._client, None
+        if client is not None:
+            with contextlib.suppress(BusError), explained(self._settings):
+                client.close()
 
 
 def _is_there(row: dict[str, Any]) -> bool:

@@ -4,6 +4,7 @@ Rule of this file: a door. What a client may do is ``paceline.http_limits``' aff
 """
 
 import asyncio
+import contextlib
 import logging
 import socket
 import time
@@ -19,8 +20,8 @@ from paceline.http_limits import Limits, Patience, Phase, weakest
 logger = logging.getLogger("paceline.web")
 #: From the end's beginning until answers that are still being sent are cut.
 END_S = 1.0
-#: Ticks of uvicorn's, of 0.1 s, between two looks at all clients.
-LOOK_TICKS = 5
+#: How often all clients are looked at, and so many ticks of uvicorn's that is: it counts tenths of a second.
+LOOK_S, LOOK_TICKS = 0.5, 5
 
 
 class Clients:
@@ -136,13 +137,37 @@ class Server(uvicorn.Server):
     """Serves ``config``; ``on_end`` is called as soon as it is told to end, before anybody is waited for."""
 
     def __init__(self, config: uvicorn.Config, clients: Clients, on_end: Callable[[], object] = lambda: None) -> None:
+        self._exits = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._exiting = asyncio.Event()
         super().__init__(config)
         self._clients, self._on_end = clients, on_end
 
+    @property
+    def should_exit(self) -> bool:
+        """Whether it is to end; set from any thread, or from a signal's handler, it ends at once."""
+        return self._exits
+
+    @should_exit.setter
+    def should_exit(self, exits: bool) -> None:
+        self._exits = exits
+        if exits and self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # It has ended already.
+                self._loop.call_soon_threadsafe(self._exiting.set)
+
+    async def main_loop(self) -> None:
+        """Tick until it is to end: seldom, for uvicorn's ten ticks a second are half of what an idle service costs."""
+        self._loop = asyncio.get_running_loop()
+        counter = 0
+        while not await self.on_tick(counter):
+            counter += LOOK_TICKS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._exiting.wait()
+
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second."""
-        if counter % LOOK_TICKS == 0:
-            self._clients.look()
+        """Every ``LOOK_S``."""
+        self._clients.look()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -2,6 +2,8 @@
 
 import contextlib
 import doctest
+import subprocess
+import sys
 from types import ModuleType
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from forecaster import context as contexts
 from forecaster import exceedance, grid, scores, series
 from forecaster.context import ForecastContext
-from forecaster.models import analog, naive, network, season, trend
+from forecaster.models import analog, naive, network, season, smoothing, trend
 from forecaster.models.model import UnsuitedError
 from forecaster.models.registry import NAMES, registry
 from forecaster.series import Series
@@ -126,12 +128,36 @@ def test_changes_go_on() -> None:
     assert MEMBERS["changes"](context_of(FELL, 30, 0))[-1, 2] < FELL[-1] - 0.5
 
 
+@pytest.mark.parametrize("samples", [1, 2, 63, 64, 65, 1000])
+def test_a_level_is_smoothed_sample_by_sample(samples: int) -> None:
+    """Whatever blocks it is worked out in, and how far from zero the series is."""
+    for values in (RNG.standard_normal(samples), 1e300 * RNG.standard_normal(samples), 1e-300 * np.ones(samples)):
+        for rate in smoothing.RATES:
+            level, levels = values[0], []
+            for value in values:
+                level = (1.0 - rate) * level + rate * value
+                levels.append(level)
+            np.testing.assert_allclose(smoothing.level(values, rate), levels, rtol=1e-9, atol=1e-12 * abs(values).max())
+
+
+@pytest.mark.slow
+@pytest.mark.landing
+def test_a_service_that_is_asked_for_nothing_has_no_model_s_package_in_memory() -> None:
+    """pandas alone would make an idle forecaster twice as large."""
+    script = "import sys, forecaster.server as _; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "numpy" in done.stdout.split()
+    assert not {"pandas", "prophet", "pyarrow", "scipy", "sklearn", "statsmodels", "torch"} & set(done.stdout.split())
+
+
 def test_the_network_is_shipped() -> None:
     """The package holds weights of the version that it reads."""
     assert MEMBERS["network"](context_of(SHAPES["noise"])).shape == (20, len(LEVELS))
 
 
-@pytest.mark.parametrize("module", [analog, exceedance, grid, naive, network, series, contexts, scores, season, trend])
+@pytest.mark.parametrize(
+    "module", [analog, exceedance, grid, naive, network, series, contexts, scores, season, smoothing, trend]
+)
 def test_the_examples_of_formulas_run(module: ModuleType) -> None:
     """What a docstring shows is what comes out."""
     done = doctest.testmod(module)

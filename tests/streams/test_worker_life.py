@@ -37,9 +37,10 @@ class App:
 def worker(monkeypatch, tmp_path):
     """A worker whose brokers describe what they are told to."""
 
-    def made(describe_topics):
+    def made(describe):
         monkeypatch.setattr(module, "build", lambda *ignored: (App(), SimpleNamespace(beat=lambda: None)))
-        monkeypatch.setattr(module, "describe_topics", describe_topics)
+        inspector = SimpleNamespace(describe=describe, close=lambda: None)
+        monkeypatch.setattr(module, "TopicInspector", lambda settings: inspector)
         monkeypatch.setattr(module, "WATCH_S", 0.01)
         return Worker(WorkerSetup(BrokerSettings(), tmp_path), {CHANGELOG.name: TopicDescription("", PARTITIONS)})
 
@@ -49,7 +50,7 @@ def worker(monkeypatch, tmp_path):
 def test_a_watch_that_breaks_ends_it(worker):
     """A worker that no longer looks whether its topics are the same would read on past the end of them."""
 
-    def broken(settings, names):
+    def broken(names):
         raise KeyError("a field that this broker does not send")
 
     with pytest.raises(WorkerError, match=r"KeyError: .*a field that this broker does not send"):
@@ -72,7 +73,7 @@ def test_whoever_is_slow_to_join_has_not_stood_still(worker):
 
     async def joining():
         started = worker(None)
-        beating = asyncio.create_task(started._beat(SimpleNamespace(beat=lambda: beats.append(1))))
+        beating = asyncio.create_task(started._attend(SimpleNamespace(beat=lambda: beats.append(1))))
         await asyncio.sleep(0.0)
         assert not beats
         started.ready = True

@@ -162,6 +162,25 @@ def test_a_topic_that_comes_later_is_read_whole_and_the_others_go_on(
         until(lambda: heard.poll().values == [b"1", b"2", b"3"])
 
 
+def test_who_asks_for_all_that_is_there_waits_for_no_message_beyond_it(broker: BrokerSettings, topic: Topic):
+    """A topic without messages is read to its end by the first poll; from then on a poll waits for what comes."""
+    ensure_topics(broker, [topic])
+    waits = []
+    with Follower(broker, {topic: BEGINNING}, "test") as follower:
+        client = follower.connect()
+        poll = client.poll
+
+        def counted(timeout_ms: int, max_records: int) -> Any:
+            waits.append(timeout_ms)
+            return poll(0, max_records)
+
+        client.poll = counted
+        assert follower.poll() == []
+        assert follower.caught_up
+        assert follower.poll() == []
+    assert waits == [0, int(follow.POLL_S * 1000)]
+
+
 def test_without_topics_nothing_has_been_caught_up_with(broker: BrokerSettings, topic: Topic):
     """A follower of topics that are not there is connected, and waits."""
     with Follower(broker, {topic: BEGINNING}, "test") as follower:

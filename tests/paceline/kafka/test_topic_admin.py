@@ -7,12 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
+from kafka import errors
 from kafka.admin import ConfigResource
 
 from paceline import topics
-from paceline.kafka import clients, embedded
+from paceline.kafka import clients, embedded, topic_admin
+from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
-from paceline.kafka.topic_admin import describe_topics, ensure_topics, existing_topics
+from paceline.kafka.topic_admin import TopicInspector, describe_topics, ensure_topics, existing_topics
 
 
 @pytest.mark.landing
@@ -23,6 +25,33 @@ def test_topics_are_made_as_the_table_says(broker: BrokerSettings):
     assert set(present) == set(topics.BY_NAME)
     keyed = {count for name, count in present.items() if topics.BY_NAME[name].partitions == topics.PARTITIONS}
     assert (keyed, present[topics.DEADLETTER.name]) in [({topics.PARTITIONS}, 1), ({embedded.PARTITIONS}, 1)]
+
+
+def test_who_describes_topics_again_and_again_keeps_one_connection(
+    broker: BrokerSettings, monkeypatch: pytest.MonkeyPatch
+):
+    """A worker asks every few seconds; after a failure it connects anew."""
+    made = []
+
+    def admin(settings: BrokerSettings):
+        made.append(clients.admin(settings))
+        return made[-1]
+
+    monkeypatch.setattr(topic_admin, "admin", admin)
+    wanted = [topics.HOST.name, f"missing-{uuid.uuid4().hex}"]
+    with contextlib.closing(TopicInspector(broker)) as inspector:
+        first = inspector.describe(wanted)
+        assert (first.keys(), inspector.describe(wanted)) == ({topics.HOST.name}, first)
+        assert len(made) == 1
+
+        def broken(names: list[str]):
+            raise errors.KafkaConnectionError("the broker has gone")
+
+        made[0].describe_topics = broken
+        with pytest.raises(BusError):
+            inspector.describe(wanted)
+        assert inspector.describe(wanted) == first
+    assert len(made) == 2
 
 
 def test_topics_that_exist_are_left_alone(broker: BrokerSettings):

@@ -184,3 +184,12 @@ def test_an_answer_on_its_way_is_still_sent(until: Callable[..., None]) -> None:
         until(asked.is_set)
         server.should_exit = True
         assert client.makefile("rb").read().endswith(b'"done"')
+
+
+def test_told_to_end_it_waits_for_no_look_at_its_clients(until: Callable[..., None], monkeypatch: pytest.MonkeyPatch):
+    """Between two looks, which an idle service makes seldom, it sleeps."""
+    monkeypatch.setattr(shell, "LOOK_S", 1e6)
+    with running(PATIENT, until) as (server, port):
+        assert healthy(port)
+        server.should_exit = True
+        until(lambda: not server.servers[0].is_serving())
