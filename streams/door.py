@@ -28,7 +28,7 @@ from .cluster_events import ADVICE, PASSED_ON, concerns, enclosed, read, short
 from .dead_letters import DeadLetters, Publish
 from .deliveries import Deliveries
 from .door_counts import DoorCounts
-from .keyed_state import Key, state_key
+from .keyed_state import Key, StateCut, state_key
 from .offsets import Offsets, Partition
 from .positions import PositionCheck, Positions
 from .processor import Processor
@@ -353,25 +353,19 @@ class Door:
             mark = self.offsets.mark()
             waiting, opened.waiting, opened.events = opened.waiting, [], 0
             began_s = self.clock()
-            data, reason = self._snapshot(key)
-            took_s = self.clock() - began_s
-            self._round_s += took_s - opened.took_s
-            opened.took_s = took_s
-            rest_s = max(SNAPSHOT_SHARE * took_s, min(SNAPSHOT_SHARE * self._round_s, OLDEST_S))
-            opened.rests_until_s = began_s + rest_s
-            opened.due_s = began_s + max(CHECKPOINT_S, rest_s)
+            cut, reason = self._cut(key)
+        data = None
+        if cut is not None:
+            data, reason = await self._packed(key, cut)
+            if epoch != self.epoch:
+                return
+        self._rest(opened, began_s)
         if reason is not None:
             await self._note_loss(key, opened, "unstorable", reason)
         await asyncio.gather(*waiting)
         if epoch != self.epoch:
             return
-        if data is None:
-            await self.store.delete(opened.partition, key.text())
-        else:
-            await self.store.write(opened.partition, key.text(), data)
-            self.counts.checkpoint_bytes += len(data)
-        self.counts.checkpoints += 1
-        self.counts.stored_s = self.clock()
+        await self._write(key, opened.partition, data)
         if epoch == self.epoch:
             self.offsets.stored(key, mark)
             if data is None and key not in self.processor and self._open.pop(key, None) is not None:
@@ -410,20 +404,51 @@ class Door:
             if epoch != self.epoch:
                 return
 
-    def _snapshot(self, key: Key) -> tuple[bytes | None, str | None]:
-        """The state as bytes, None where it was forgotten. A state that has none is dropped: then also why.
+    async def _write(self, key: Key, partition: int, data: bytes | None) -> None:
+        """Store a snapshot; None where the state was forgotten."""
+        if data is None:
+            await self.store.delete(partition, key.text())
+        else:
+            await self.store.write(partition, key.text(), data)
+            self.counts.checkpoint_bytes += len(data)
+        self.counts.checkpoints += 1
+        self.counts.stored_s = self.clock()
 
-        Kept, it would stop every checkpoint from now on, and after a restart its events would bring it back.
-        """
+    def _rest(self, opened: _Open, began_s: float) -> None:
+        """A snapshot that began then has been taken: when the next one is due."""
+        took_s = self.clock() - began_s
+        self._round_s += took_s - opened.took_s
+        opened.took_s = took_s
+        rest_s = max(SNAPSHOT_SHARE * took_s, min(SNAPSHOT_SHARE * self._round_s, OLDEST_S))
+        opened.rests_until_s = began_s + rest_s
+        opened.due_s = began_s + max(CHECKPOINT_S, rest_s)
+
+    def _cut(self, key: Key) -> tuple[StateCut | None, str | None]:
+        """The state as it is now, None where it was forgotten; where it has no snapshot, also why."""
         if key not in self.processor:
             return None, None
         try:
-            return self.processor.snapshot(key), None
+            return self.processor.cut(key), None
         except Exception as error:
-            log.exception("%s restarts: its state could not be stored", key.text())
-            self.processor.drop(key)
-            self.counts.states_dropped += 1
-            return None, f"the state of {key.text()} could not be stored and restarts: {type(error).__name__}: {error}"
+            return None, self._restart(key, error)
+
+    async def _packed(self, key: Key, cut: StateCut) -> tuple[bytes | None, str | None]:
+        """The same as bytes: of a large job beside the loop, which goes on meanwhile; without any, why."""
+        epoch = self.epoch
+        try:
+            return (await asyncio.to_thread(cut.pack) if cut.large else cut.pack()), None
+        except Exception as error:
+            return None, self._restart(key, error) if epoch == self.epoch else None
+
+    def _restart(self, key: Key, error: Exception) -> str:
+        """Drop a state that cannot be stored; why, in a line.
+
+        Kept, it would stop every checkpoint from now on, and after a restart its events would bring it back.
+        """
+        log.error("%s restarts: its state could not be stored", key.text(), exc_info=error)
+        self.processor.drop(key)
+        self.counts.states_dropped += 1
+        return f"the state of {key.text()} could not be stored and restarts: {type(error).__name__}: {error}"
 
     async def _commit(self) -> None:
         epoch, safe = self.epoch, self.offsets.committable()

@@ -29,8 +29,10 @@ from .routes import (
     ReadsRows,
     Routes,
     TakesAdviceSettings,
+    TwoPartSnapshot,
 )
 from .shared_rows import SharedRows
+from .snapshots import Cut
 
 log = logging.getLogger(__name__)
 #: Under which name what is open is stored, beside the decisions.
@@ -68,6 +70,22 @@ def state_key(topic: Topic, event: Any) -> Key:
     if topic.key == "cluster":
         return Key("cluster", event.cluster, "", -1)
     return Key("node", event.cluster, event.node, -1)
+
+
+class StateCut(NamedTuple):
+    """The state of one key as it was, part by part."""
+
+    parts: dict[str, bytes | Cut]
+
+    @property
+    def large(self) -> bool:
+        """Whether packing it takes a while."""
+        return any(isinstance(part, Cut) and part.large for part in self.parts.values())
+
+    def pack(self) -> bytes:
+        """The state as bytes; any thread may do that."""
+        packed = {name: part.pack() if isinstance(part, Cut) else part for name, part in self.parts.items()}
+        return msgspec.msgpack.encode(packed)
 
 
 class KeyedState:
@@ -175,12 +193,19 @@ class KeyedState:
 
     def snapshot(self) -> bytes:
         """The state of every decision."""
-        parts = {name: decision.snapshot() for name, decision in self.decisions.items()}
+        return self.cut().pack()
+
+    def cut(self) -> "StateCut":
+        """The same as it is now, to be packed later."""
+        parts: dict[str, bytes | Cut] = {
+            name: one.cut() if isinstance(one, TwoPartSnapshot) else one.snapshot()
+            for name, one in self.decisions.items()
+        }
         if self.open.all():
             parts[_OPEN] = self.open.snapshot()
         if self.launches is not None and self.launches.judged:
             parts[_LAUNCHES] = self.launches.snapshot()
-        return msgspec.msgpack.encode(parts)
+        return StateCut(parts)
 
     @classmethod
     def restore(

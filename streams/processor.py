@@ -16,7 +16,7 @@ from paceline.topics import Topic
 
 from .cluster_advice import DEFAULTS, AdviceSettings
 from .cluster_events import Heard
-from .keyed_state import Key, KeyedState, state_key
+from .keyed_state import Key, KeyedState, StateCut, state_key
 from .routes import Routes, topic_of
 
 IDLE_S = 3600.0
@@ -124,9 +124,13 @@ class Processor:
     def __contains__(self, key: Key) -> bool:
         return key in self.states
 
+    def cut(self, key: Key) -> StateCut:
+        """The state of one key as it is now, to be packed later."""
+        return self.states[key][0].cut()
+
     def snapshot(self, key: Key) -> bytes:
-        """The state of one key."""
-        return self.states[key][0].snapshot()
+        """The same, packed."""
+        return self.cut(key).pack()
 
     def drop(self, key: Key) -> None:
         """Let go of the state of one key; its next event starts another."""

@@ -17,6 +17,7 @@ from .cluster_ratings import ClusterRatings
 from .jobs.job_diagnosis import JobDiagnosis
 from .nodes.node_diagnosis import NodeDiagnosis
 from .shared_rows import SharedRows
+from .snapshots import Cut
 from .windows.job_windows import JobWindows
 from .windows.node_windows import DeviceWindows, HostWindows
 
@@ -33,6 +34,14 @@ class Decision(Protocol):
     @classmethod
     def restore(cls, data: bytes) -> Self:
         """The decision that ``snapshot`` described. ValueError where ``data`` is no snapshot of this version."""
+
+
+@runtime_checkable
+class TwoPartSnapshot(Protocol):
+    """A decision that may hold so much that its snapshot is packed while it goes on."""
+
+    def cut(self) -> Cut:
+        """The whole state as it is now; packed, it is what ``snapshot`` gives."""
 
 
 @runtime_checkable

@@ -169,6 +169,7 @@ class TickHistory:
         if more > 0:
             self._columns = np.pad(self._columns, ((0, 0), (0, 0), (0, more)), constant_values=np.nan)
         self._columns = np.concatenate([self._columns, newest], axis=1)
+        self._columns.flags.writeable = False  # A snapshot need not copy it: it is most of what a large job holds.
 
     def push(self, tick: Tick) -> None:
         """Append a tick, the next of those that were taken if there are any; the oldest falls out."""
@@ -305,7 +306,7 @@ class TickHistory:
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
         return {
-            "table": np.ascontiguousarray(self.table),
+            "table": self.table,
             "first_steps": self.first_steps,
             "last_steps": self.last_steps,
             "spans": self.spans,
@@ -319,6 +320,7 @@ class TickHistory:
         """Take the state that ``snapshot`` described."""
         self._forget()
         self._columns, self.spans, self.lasted = data["table"], data["spans"], data["lasted"]
+        self._columns.flags.writeable = False
         self._pushed, self._taken = self._columns.shape[1], []
         self.first_steps, self.last_steps = data["first_steps"], data["last_steps"]
         self.communicates, self.contended = data["communicates"], data["contended"]

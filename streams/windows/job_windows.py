@@ -18,7 +18,7 @@ from paceline.settings import MOST_RANKS
 from ..coverage import CoverageTracker
 from ..gather import Gather, enough
 from ..shared_rows import SharedRows
-from ..snapshots import described, pack, unpack
+from ..snapshots import Cut, cut, described, unpack
 from ..speakers import SpeakersHeard
 from .aggregate import Part, merge, part, windows
 from .collective_tables import CollectiveTables
@@ -198,6 +198,10 @@ class JobWindows:
 
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
+        return self.cut().pack()
+
+    def cut(self) -> Cut:
+        """The whole state as it is now, to be packed later."""
         state: dict[str, Any] = {
             "coverage": self.coverage.snapshot(),
             "gather": self.gather.snapshot(),
@@ -210,7 +214,7 @@ class JobWindows:
             "reporting": sorted(self.reporting),
             "owner": list(self.owner),
         }
-        return pack(_LAYOUT, state)
+        return cut(_LAYOUT, state)
 
     @classmethod
     def restore(cls, data: bytes) -> "JobWindows":

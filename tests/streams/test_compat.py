@@ -145,7 +145,7 @@ def test_a_fetch_while_nothing_is_in_hand_is_kept_longer(monkeypatch):
     def waits_ms():
         return Fetcher._get_actions_per_node(asking, assigned)
 
-    assert waits_ms() == 500
+    assert waits_ms() == compat.WHOLE_WAIT_MS
     asking._records = ["op 3"]
     assert waits_ms() == 100
     now_s = 20.0
@@ -154,13 +154,13 @@ def test_a_fetch_while_nothing_is_in_hand_is_kept_longer(monkeypatch):
     now_s = 49.0
     assert waits_ms() == 100  # The worker is busy with them.
     now_s = 50.0
-    assert waits_ms() == 500  # Nobody is going to take them, as what was read of a changelog.
+    assert waits_ms() == compat.WHOLE_WAIT_MS  # Nobody is going to take them, as what was read of a changelog.
     taken = 2
     assert waits_ms() == 100
     asking._records = ["another worker's"]
     assert waits_ms() == 100
     asking._records = []
-    assert waits_ms() == 500
+    assert waits_ms() == compat.WHOLE_WAIT_MS
 
 
 @pytest.mark.parametrize(("left_out", "waits_s"), [(set(), 1.0), ({"op 3"}, compat.POLL_S)])

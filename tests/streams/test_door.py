@@ -5,7 +5,9 @@ import itertools
 import json
 import operator
 import random
+import threading
 from collections import defaultdict
+from typing import NamedTuple
 
 import pytest
 
@@ -13,10 +15,12 @@ from paceline import topics, wire
 from streams import gather
 from streams.cluster_events import ADVICE
 from streams.door import CHECKPOINT_S, OLDEST_S, STILL_S, Door, StoodStillError
+from streams.keyed_state import StateCut
 from streams.offsets import Partition
 from streams.processor import Processor
 from streams.snapshots import pack, unpack
 from streams.store import Store
+from tests.patience import PATIENCE_S
 from tests.timings import listed
 
 AT = Partition(topics.OP.name, 0)
@@ -353,14 +357,14 @@ def test_snapshots_take_no_more_than_their_share_however_many_messages_come(make
     async def run():
         broker, clock = Broker(messages), Clock()
         door = door_of(broker, clock)
-        snapshot = door.processor.snapshot
+        cut = door.processor.cut
 
         def slow(key):
             clock.now_s += 0.5
-            return snapshot(key)
+            return cut(key)
 
         monkeypatch.setattr("streams.door.CHECKPOINT_EVENTS", 1)
-        monkeypatch.setattr(door.processor, "snapshot", slow)
+        monkeypatch.setattr(door.processor, "cut", slow)
         stored = []
         for offset, message in enumerate(messages):
             await door.take(topics.OP, AT, offset, message)
@@ -600,14 +604,14 @@ def test_snapshots_of_many_states_share_their_part_of_the_time(make_training, mo
     async def run(took_s):
         broker, clock = Broker(messages), Clock()
         door = door_of(broker, clock)
-        snapshot, stored = door.processor.snapshot, defaultdict(list)
+        cut, stored = door.processor.cut, defaultdict(list)
 
         def slow(key):
             clock.now_s += took_s
             stored[key].append(clock.now_s)
-            return snapshot(key)
+            return cut(key)
 
-        monkeypatch.setattr(door.processor, "snapshot", slow)
+        monkeypatch.setattr(door.processor, "cut", slow)
         for offset, message in enumerate(messages):
             await door.take(topics.OP, AT, offset, message)
             if offset % len(jobs) == len(jobs) - 1:
@@ -618,6 +622,87 @@ def test_snapshots_of_many_states_share_their_part_of_the_time(make_training, mo
     apart = asyncio.run(run(0.08))
     assert 10 * 0.08 * 20 - 1 <= min(apart) <= max(apart) <= OLDEST_S + 2
     assert max(asyncio.run(run(0.8))) <= OLDEST_S + 10 * 0.8 + 2
+
+
+class Slowly(NamedTuple):
+    """The cut of a large state, which is packed once it may be; or never can be."""
+
+    state: StateCut
+    began: threading.Event
+    go: threading.Event
+    error: Exception | None = None
+    large = True
+
+    def pack(self):
+        self.began.set()
+        assert self.go.wait(PATIENCE_S)
+        if self.error is not None:
+            raise self.error
+        return self.state.pack()
+
+
+def packed_slowly(messages, monkeypatch, meanwhile, error=None):
+    """The broker and the door, where ``meanwhile`` happened while the state of the first ten messages was packed."""
+
+    async def run():
+        broker, clock = Broker(messages), Clock()
+        door, began, go = door_of(broker, clock), threading.Event(), threading.Event()
+        cut = door.processor.cut
+        for offset in range(10):
+            await door.take(topics.OP, AT, offset, messages[offset])
+        monkeypatch.setattr(door.processor, "cut", lambda key: Slowly(cut(key), began, go, error))
+        storing = asyncio.create_task(door.checkpoint(everything=True))
+        while not began.is_set():
+            await asyncio.sleep(0.001)
+        await meanwhile(door)
+        go.set()
+        await storing
+        return broker, door
+
+    return asyncio.run(run())
+
+
+def test_while_a_large_state_is_packed_its_job_goes_on(make_training, monkeypatch):
+    """What comes meanwhile is no part of what is stored, and its offset is not committed with it."""
+    messages = [wire.encode(event) for event in make_training(nodes=1, seconds=20)]
+
+    async def more(door):
+        for offset in range(10, 15):
+            await door.take(topics.OP, AT, offset, messages[offset])
+
+    broker, _ = packed_slowly(messages, monkeypatch, more)
+    assert broker.committed == 10
+    monkeypatch.undo()
+    asyncio.run(work(broker, Clock()))
+    whole = Broker(messages)
+    asyncio.run(work(whole, Clock()))
+    assert findings(broker) == findings(whole)
+
+
+def test_a_large_state_that_was_taken_away_while_it_was_packed_is_not_stored(make_training, monkeypatch):
+    """Another worker may have stored a newer one; whether this one could have been packed is nobody's concern."""
+    messages = [wire.encode(event) for event in make_training(nodes=1, seconds=10)]
+
+    async def lost(door):
+        door.lose()
+
+    for error in (None, MemoryError()):
+        broker, door = packed_slowly(messages, monkeypatch, lost, error)
+        assert (broker.committed, broker.table, door.counts.states_dropped) == (0, {}, 0)
+        monkeypatch.undo()
+
+
+def test_a_large_state_that_cannot_be_packed_is_dropped_and_told(make_training, monkeypatch):
+    """As one that cannot be cut."""
+    messages = [wire.encode(event) for event in make_training(job="odd", nodes=1, seconds=10)]
+
+    async def nothing(door):
+        pass
+
+    broker, door = packed_slowly(messages, monkeypatch, nothing, MemoryError())
+    (letter,) = [json.loads(value) for topic, value in broker.published if topic == topics.DEADLETTER.name]
+    assert "could not be stored and restarts: MemoryError" in letter["reason"]
+    assert (broker.committed, door.counts.states_dropped, list(door.processor.states)) == (10, 1, [])
 
 
 def test_partitions_taken_away_in_the_middle_of_a_snapshot(messages):

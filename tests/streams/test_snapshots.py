@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from streams import snapshots
-from streams.snapshots import pack, unpack
+from streams.snapshots import cut, pack, unpack
 
 STATE = {
     "zero": 0.0,
@@ -57,6 +57,42 @@ def test_threads_may_pack_at_the_same_time():
     with ThreadPoolExecutor(4) as threads:
         together = list(threads.map(lambda state: [pack(1, state) for _ in range(5)], states))
     assert together == [[pack(1, state)] * 5 for state in states]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.bool_])
+def test_large_arrays_come_back_among_small_ones(dtype):
+    """Also views of larger ones, and none of them twice; what is read back can be written to."""
+    table = (np.arange(600_000) % 7).astype(dtype).reshape(2, 3, 100_000)
+    state = {"a": table, "small": np.arange(3), "turned": table.T, "rows": [table[:, 1:], {"empty": np.zeros((0, 4))}]}
+    back = unpack(1, pack(1, state))
+    assert back["a"].dtype == table.dtype
+    assert back["a"].flags.writeable
+    for came, went in zip(
+        (back["a"], back["small"], back["turned"], back["rows"][0], back["rows"][1]["empty"]),
+        (table, np.arange(3), table.T, table[:, 1:], np.zeros((0, 4))),
+        strict=True,
+    ):
+        assert np.array_equal(came, went)
+        assert came.shape == went.shape
+
+
+def test_a_state_that_goes_on_is_packed_as_it_was():
+    """What may still be written to is copied; what is read-only is large, and is not."""
+    changing, kept, listed = np.zeros(100_000), np.arange(100_000.0), [1]
+    kept.flags.writeable = False
+    taken = cut(1, {"changing": changing, "kept": kept, "listed": listed, "view": kept[::2]})
+    changing += 1.0
+    listed.append(2)
+    back = unpack(1, taken.pack())
+    assert not back["changing"].any()
+    assert back["listed"] == [1]
+    assert np.array_equal(back["kept"], kept)
+    assert np.array_equal(back["view"], kept[::2])
+    assert [np.shares_memory(one, of) for one, of in zip(taken.arrays, (changing, kept, kept), strict=True)] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_a_view_comes_back_as_what_it_showed():
