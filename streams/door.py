@@ -16,9 +16,9 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Generator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from paceline import wire
 from paceline.events import Event, JobDescribed
@@ -35,6 +35,7 @@ from .processor import Processor
 from .store import Store
 
 log = logging.getLogger(__name__)
+Result = TypeVar("Result")
 
 #: A state is stored this often, or after so many events, whichever comes first …
 CHECKPOINT_S = 2.0
@@ -45,6 +46,8 @@ STILL_S = 6.0
 SNAPSHOT_SHARE = 20
 #: of all together only as long as none is older than this: so much is read again after a restart.
 OLDEST_S = 20.0
+#: A large state is cut in turns of about this length.
+TURN_S = 0.01
 #: With so many messages to take, which no worker takes in a tenth of a second, more are judged at a time.
 BACKLOG = 500
 
@@ -353,7 +356,7 @@ class Door:
             mark = self.offsets.mark()
             waiting, opened.waiting, opened.events = opened.waiting, [], 0
             began_s = self.clock()
-            cut, reason = self._cut(key)
+            cut, reason = await self._cut(key)
         data = None
         if cut is not None:
             data, reason = await self._packed(key, cut)
@@ -423,14 +426,28 @@ class Door:
         opened.rests_until_s = began_s + rest_s
         opened.due_s = began_s + max(CHECKPOINT_S, rest_s)
 
-    def _cut(self, key: Key) -> tuple[StateCut | None, str | None]:
+    async def _cut(self, key: Key) -> tuple[StateCut | None, str | None]:
         """The state as it is now, None where it was forgotten; where it has no snapshot, also why."""
         if key not in self.processor:
             return None, None
+        epoch = self.epoch
         try:
-            return self.processor.cut(key), None
+            return await self._in_turns(self.processor.cutting(key)), None
         except Exception as error:
-            return None, self._restart(key, error)
+            return None, self._restart(key, error) if epoch == self.epoch else None
+
+    async def _in_turns(self, steps: Generator[None, None, Result]) -> Result:
+        """What ``steps`` come to; others run whenever they have taken ``TURN_S``."""
+        began_s = self.clock()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as ended:
+                result: Result = ended.value
+                return result
+            if (now_s := self.clock()) - began_s >= TURN_S:
+                began_s = now_s
+                await asyncio.sleep(0)
 
     async def _packed(self, key: Key, cut: StateCut) -> tuple[bytes | None, str | None]:
         """The same as bytes: of a large job beside the loop, which goes on meanwhile; without any, why."""

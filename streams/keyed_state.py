@@ -4,6 +4,7 @@ Rule of this file: pure. What belongs together has one key, and one key lives in
 """
 
 import logging
+from collections.abc import Generator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -32,7 +33,7 @@ from .routes import (
     TwoPartSnapshot,
 )
 from .shared_rows import SharedRows
-from .snapshots import Cut
+from .snapshots import Cut, at_once
 
 log = logging.getLogger(__name__)
 #: Under which name what is open is stored, beside the decisions.
@@ -193,14 +194,13 @@ class KeyedState:
 
     def snapshot(self) -> bytes:
         """The state of every decision."""
-        return self.cut().pack()
+        return at_once(self.cutting()).pack()
 
-    def cut(self) -> "StateCut":
-        """The same as it is now, to be packed later."""
-        parts: dict[str, bytes | Cut] = {
-            name: one.cut() if isinstance(one, TwoPartSnapshot) else one.snapshot()
-            for name, one in self.decisions.items()
-        }
+    def cutting(self) -> Generator[None, None, "StateCut"]:
+        """The same as it is now, to be packed later. No event may be taken in between the steps."""
+        parts: dict[str, bytes | Cut] = {}
+        for name, one in self.decisions.items():
+            parts[name] = (yield from one.cutting()) if isinstance(one, TwoPartSnapshot) else one.snapshot()
         if self.open.all():
             parts[_OPEN] = self.open.snapshot()
         if self.launches is not None and self.launches.judged:

@@ -9,6 +9,7 @@ whose clock is a year ahead must not make all others look idle.
 """
 
 from collections import OrderedDict
+from collections.abc import Generator
 
 from paceline.events import Event, Finding, JobDescribed, Suggestion
 from paceline.settings import MOST_RANKS
@@ -124,13 +125,13 @@ class Processor:
     def __contains__(self, key: Key) -> bool:
         return key in self.states
 
-    def cut(self, key: Key) -> StateCut:
-        """The state of one key as it is now, to be packed later."""
-        return self.states[key][0].cut()
+    def cutting(self, key: Key) -> Generator[None, None, StateCut]:
+        """The state of one key as it is now, to be packed later. It may take in no event between the steps."""
+        return self.states[key][0].cutting()
 
     def snapshot(self, key: Key) -> bytes:
         """The same, packed."""
-        return self.cut(key).pack()
+        return self.states[key][0].snapshot()
 
     def drop(self, key: Key) -> None:
         """Let go of the state of one key; its next event starts another."""

@@ -17,7 +17,7 @@ from .cluster_ratings import ClusterRatings
 from .jobs.job_diagnosis import JobDiagnosis
 from .nodes.node_diagnosis import NodeDiagnosis
 from .shared_rows import SharedRows
-from .snapshots import Cut
+from .snapshots import Steps
 from .windows.job_windows import JobWindows
 from .windows.node_windows import DeviceWindows, HostWindows
 
@@ -40,7 +40,7 @@ class Decision(Protocol):
 class TwoPartSnapshot(Protocol):
     """A decision that may hold so much that its snapshot is packed while it goes on."""
 
-    def cut(self) -> Cut:
+    def cutting(self) -> Steps:
         """The whole state as it is now; packed, it is what ``snapshot`` gives."""
 
 

@@ -3,16 +3,17 @@
 Rule of this file: MessagePack with one extension type and nothing that can run code; what does not decode, or decodes
 and does not describe a decision, raises ``ValueError``.
 
-A snapshot is taken in two parts, for one of a hundred thousand ranks takes half a second: ``cut`` keeps what the state
-is now, and ``Cut.pack`` makes bytes of it, in a thread, while the state goes on.
+A snapshot is taken in two parts, for one of a hundred thousand ranks takes half a second: ``cutting`` keeps what the
+state is now, a little at a time, so that other jobs go on meanwhile; and ``Cut.pack`` makes bytes of it, in a thread,
+while the state goes on as well.
 """
 
 import secrets
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -37,6 +38,8 @@ _LEVEL = 1
 _SMALL = 64 * 1024
 #: In place of a larger one: sixteen bytes that no state holds by chance.
 _HOLE = msgspec.msgpack.Ext(0, secrets.token_bytes(16))
+#: So many levels of a state are encoded item by item: fields of a decision's parts.
+_LEVELS = 2
 _bodies = msgspec.msgpack.Encoder()
 _HOLE_BYTES = _bodies.encode(_HOLE)
 
@@ -66,10 +69,25 @@ class Cut:
         return b"".join([*map(packing.compress, parts), packing.flush()])
 
 
-def cut(layout: int, state: dict[str, Any]) -> Cut:
-    """``state``, laid out by version ``layout`` of its decision, as it is now.
+Steps = Generator[None, None, Cut]
+Result = TypeVar("Result")
 
-    What is large and read-only is not copied: who owns such an array changes it no more.
+
+def at_once(steps: Generator[None, None, Result]) -> Result:
+    """What ``steps`` come to, without a pause."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: Result = ended.value
+            return result
+
+
+def cutting(layout: int, state: Mapping[str, Any]) -> Steps:
+    """``state``, laid out by version ``layout`` of its decision, as it is now; nothing may change it between the steps.
+
+    A function in it stands for what it returns, and is called when its turn comes. What is large and read-only is not
+    copied: who owns such an array changes it no more.
     """
     arrays: list[np.ndarray[Any, np.dtype[Any]]] = []
 
@@ -86,8 +104,23 @@ def cut(layout: int, state: dict[str, Any]) -> Cut:
             return value.item()
         raise TypeError(f"{type(value).__name__} is no state")
 
-    encoder = msgspec.msgpack.Encoder(enc_hook=encoded)
-    return Cut(encoder.encode({"layout": layout, **state}).split(_HOLE_BYTES), arrays)
+    encoder, parts = msgspec.msgpack.Encoder(enc_hook=encoded), []
+    for part in _encoded({"layout": layout, **state}, _LEVELS, encoder):
+        parts.append(part)
+        yield
+    return Cut(b"".join(parts).split(_HOLE_BYTES), arrays)
+
+
+def _encoded(value: Any, levels: int, encoder: msgspec.msgpack.Encoder) -> Iterator[bytes]:
+    if callable(value):
+        value = value()
+    if not levels or not isinstance(value, dict):
+        yield encoder.encode(value)
+        return
+    yield struct.pack(">BI", 0xDF, len(value))
+    for name, item in value.items():
+        yield encoder.encode(name)
+        yield from _encoded(item, levels - 1, encoder)
 
 
 def _decode(code: int, data: memoryview) -> Any:
@@ -101,7 +134,7 @@ def _decode(code: int, data: memoryview) -> Any:
 
 def pack(layout: int, state: dict[str, Any]) -> bytes:
     """``state``, laid out by version ``layout`` of its decision, as compressed bytes."""
-    return cut(layout, state).pack()
+    return at_once(cutting(layout, state)).pack()
 
 
 def unpack(layout: int, data: bytes) -> dict[str, Any]:

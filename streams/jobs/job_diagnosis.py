@@ -18,7 +18,7 @@ from paceline.events import (
 from ..episodes.finding import JobKey, finding
 from ..gather import Gather
 from ..shared_rows import SharedRows
-from ..snapshots import Cut, cut, described, unpack
+from ..snapshots import Steps, at_once, cutting, described, unpack
 from . import short_run_evidence
 from .collective_verdicts import Collectives
 from .config import JobConfig, changed
@@ -157,17 +157,17 @@ class JobDiagnosis:
 
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
-        return self.cut().pack()
+        return at_once(self.cutting()).pack()
 
-    def cut(self) -> Cut:
-        """The whole state as it is now, to be packed later."""
+    def cutting(self) -> Steps:
+        """The same as it is now, to be packed later."""
         parts = {
-            "phases": self.phases.snapshot(),
-            "collectives": self.collectives.snapshot(),
-            "short": self.short.snapshot(),
-            "held": self.held.snapshot(),
+            "phases": self.phases.snapshot,
+            "collectives": self.collectives.snapshot,
+            "short": self.short.snapshot,
+            "held": self.held.snapshot,
         }
-        return cut(_LAYOUT, {"values": self.values, "job": self.job, "called_short": self.called_short, **parts})
+        return cutting(_LAYOUT, {"values": self.values, "job": self.job, "called_short": self.called_short, **parts})
 
     @classmethod
     def restore(cls, data: bytes, config: JobConfig | None = None) -> "JobDiagnosis":

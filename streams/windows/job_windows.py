@@ -18,7 +18,7 @@ from paceline.settings import MOST_RANKS
 from ..coverage import CoverageTracker
 from ..gather import Gather, enough
 from ..shared_rows import SharedRows
-from ..snapshots import Cut, cut, described, unpack
+from ..snapshots import Steps, at_once, cutting, described, unpack
 from ..speakers import SpeakersHeard
 from .aggregate import Part, merge, part, windows
 from .collective_tables import CollectiveTables
@@ -198,10 +198,10 @@ class JobWindows:
 
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
-        return self.cut().pack()
+        return at_once(self.cutting()).pack()
 
-    def cut(self) -> Cut:
-        """The whole state as it is now, to be packed later."""
+    def cutting(self) -> Steps:
+        """The same as it is now, to be packed later."""
         state: dict[str, Any] = {
             "coverage": self.coverage.snapshot(),
             "gather": self.gather.snapshot(),
@@ -214,7 +214,7 @@ class JobWindows:
             "reporting": sorted(self.reporting),
             "owner": list(self.owner),
         }
-        return cut(_LAYOUT, state)
+        return cutting(_LAYOUT, state)
 
     @classmethod
     def restore(cls, data: bytes) -> "JobWindows":

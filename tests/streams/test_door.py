@@ -357,14 +357,14 @@ def test_snapshots_take_no_more_than_their_share_however_many_messages_come(make
     async def run():
         broker, clock = Broker(messages), Clock()
         door = door_of(broker, clock)
-        cut = door.processor.cut
+        cutting = door.processor.cutting
 
         def slow(key):
             clock.now_s += 0.5
-            return cut(key)
+            return cutting(key)
 
         monkeypatch.setattr("streams.door.CHECKPOINT_EVENTS", 1)
-        monkeypatch.setattr(door.processor, "cut", slow)
+        monkeypatch.setattr(door.processor, "cutting", slow)
         stored = []
         for offset, message in enumerate(messages):
             await door.take(topics.OP, AT, offset, message)
@@ -604,14 +604,14 @@ def test_snapshots_of_many_states_share_their_part_of_the_time(make_training, mo
     async def run(took_s):
         broker, clock = Broker(messages), Clock()
         door = door_of(broker, clock)
-        cut, stored = door.processor.cut, defaultdict(list)
+        cutting, stored = door.processor.cutting, defaultdict(list)
 
         def slow(key):
             clock.now_s += took_s
             stored[key].append(clock.now_s)
-            return cut(key)
+            return cutting(key)
 
-        monkeypatch.setattr(door.processor, "cut", slow)
+        monkeypatch.setattr(door.processor, "cutting", slow)
         for offset, message in enumerate(messages):
             await door.take(topics.OP, AT, offset, message)
             if offset % len(jobs) == len(jobs) - 1:
@@ -647,10 +647,15 @@ def packed_slowly(messages, monkeypatch, meanwhile, error=None):
     async def run():
         broker, clock = Broker(messages), Clock()
         door, began, go = door_of(broker, clock), threading.Event(), threading.Event()
-        cut = door.processor.cut
+        cutting = door.processor.cutting
         for offset in range(10):
             await door.take(topics.OP, AT, offset, messages[offset])
-        monkeypatch.setattr(door.processor, "cut", lambda key: Slowly(cut(key), began, go, error))
+
+        def slowly(key):
+            state = yield from cutting(key)
+            return Slowly(state, began, go, error)
+
+        monkeypatch.setattr(door.processor, "cutting", slowly)
         storing = asyncio.create_task(door.checkpoint(everything=True))
         while not began.is_set():
             await asyncio.sleep(0.001)
@@ -660,6 +665,26 @@ def packed_slowly(messages, monkeypatch, meanwhile, error=None):
         return broker, door
 
     return asyncio.run(run())
+
+
+def test_while_a_large_state_is_cut_other_jobs_go_on(messages):
+    """On a machine so slow that each part of it takes longer than a turn."""
+
+    async def run():
+        broker, clock = Broker(messages), Clock()
+        door = door_of(broker, clock)
+        for offset in range(10):
+            await door.take(topics.OP, AT, offset, messages[offset])
+        door.clock = lambda: setattr(clock, "now_s", clock.now_s + 0.02) or clock.now_s
+        storing, turns = asyncio.create_task(door.checkpoint(everything=True)), 0
+        while not storing.done():
+            turns += 1
+            await asyncio.sleep(0)
+        return broker, turns
+
+    broker, turns = asyncio.run(run())
+    assert broker.committed == 10
+    assert turns > 50
 
 
 def test_while_a_large_state_is_packed_its_job_goes_on(make_training, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from streams import snapshots
-from streams.snapshots import cut, pack, unpack
+from streams.snapshots import at_once, cutting, pack, unpack
 
 STATE = {
     "zero": 0.0,
@@ -76,11 +76,32 @@ def test_large_arrays_come_back_among_small_ones(dtype):
         assert came.shape == went.shape
 
 
+def test_parts_are_asked_for_their_state_when_their_turn_comes():
+    """All of a large state at once would hold up all others."""
+    asked = []
+
+    def part(name):
+        asked.append(name)
+        return {"name": name, "rows": [1, 2]}
+
+    steps = cutting(1, {"first": lambda: part("first"), "second": lambda: part("second")})
+    seen = []
+    while True:
+        try:
+            next(steps)
+            seen.append(len(asked))
+        except StopIteration as ended:
+            back = unpack(1, ended.value.pack())
+            break
+    assert sorted(set(seen)) == [0, 1, 2]
+    assert back == {"layout": 1, **{name: {"name": name, "rows": [1, 2]} for name in ("first", "second")}}
+
+
 def test_a_state_that_goes_on_is_packed_as_it_was():
     """What may still be written to is copied; what is read-only is large, and is not."""
     changing, kept, listed = np.zeros(100_000), np.arange(100_000.0), [1]
     kept.flags.writeable = False
-    taken = cut(1, {"changing": changing, "kept": kept, "listed": listed, "view": kept[::2]})
+    taken = at_once(cutting(1, {"changing": changing, "kept": kept, "listed": listed, "view": kept[::2]}))
     changing += 1.0
     listed.append(2)
     back = unpack(1, taken.pack())
