@@ -32,6 +32,8 @@ class CoverageTracker:
     def __init__(self) -> None:
         self.sequences = Sequences()
         self.worlds: dict[int, int] = {}
+        #: How many ranks believe in each world size: thousands of nodes join one by one, and each asks.
+        self._votes: Counter[int] = Counter()
         self.odd: dict[str, int] = {}
         #: Steps that were told, and that were left out on purpose.
         self.told = self.left_out = 0
@@ -57,8 +59,12 @@ class CoverageTracker:
     def hear(self, ranks: Iterable[int], world_sizes: Iterable[int]) -> None:
         """Take down which ranks spoke, and how large each believes the world to be."""
         for rank, world in zip(ranks, world_sizes, strict=True):
-            if self.worlds.get(rank) != world:
+            before = self.worlds.get(rank)
+            if before != world:
                 self.worlds[rank] = world
+                self._votes[world] += 1
+                if before is not None:
+                    self._votes[before] -= 1
                 self._expected = self._reach = self._counts = None
 
     def note(self, what: str, times: int = 1) -> None:
@@ -88,7 +94,7 @@ class CoverageTracker:
     def expected(self) -> int:
         """The world size most ranks believe in (the larger on a tie), or 0 before anybody spoke."""
         if self._expected is None:
-            votes = Counter(self.worlds.values())
+            votes = +self._votes
             self._expected = max(votes, key=lambda world: (votes[world], world), default=0)
         return self._expected
 
@@ -141,5 +147,6 @@ class CoverageTracker:
         """Take the state that ``snapshot`` described."""
         self.sequences = Sequences.restore(data)
         self.worlds, self.odd = dict(data["worlds"]), dict(data["odd"])
+        self._votes = Counter(self.worlds.values())
         self.told, self.left_out = data["told"], data["left_out"]
         self._expected = self._reach = self._counts = None

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from paceline.events import CollectiveCalls, Coverage, Finding, StepTimings
+from paceline.events import CollectiveCalls, Coverage, Finding, Speakers, StepTimings
 from paceline.events.findings import OTHER_RANKS
 from paceline.events.silence import LAUNCH_SILENT_S
 from paceline.ranges import ranges
@@ -53,6 +53,14 @@ class TwiceEvidence(Measured, frozen=True, kw_only=True):
 TwiceEpisode = Episode[str, TwiceEvidence]
 
 
+class _Told(NamedTuple):
+    """For whom a message speaks, and who that is under a bound on ranks: a producer says the same in every message."""
+
+    speakers: Speakers
+    most: int
+    ranks: frozenset[int]
+
+
 @dataclass
 class _Producer:
     """What is known of a sidecar: its node and ranks, how far they are, and whether they have left."""
@@ -62,8 +70,11 @@ class _Producer:
     last_step: int = -1
     sequence: int = -1
     ended: bool = False
+    #: For whom its last message spoke, under which bound on ranks, and who that is.
+    told: "_Told | None" = None
 
     def update(self, message: "_Message") -> None:
+        self.told = message.told
         self.ranks |= message.ranks
         self.last_step, self.sequence = max(self.last_step, message.last_step), message.sequence
         self.ended = message.ended
@@ -75,11 +86,15 @@ class _Message(NamedTuple):
     producer: str
     sequence: int
     node: str
-    ranks: frozenset[int]
+    told: _Told
     first_step: int | None
     last_step: int
     time_s: float
     ended: bool
+
+    @property
+    def ranks(self) -> frozenset[int]:
+        return self.told.ranks
 
     @property
     def begins(self) -> bool:
@@ -102,6 +117,8 @@ class Launches:
         self.began_s = self.alone_s = self.last_s = 0.0
         #: The last word of the launch that is judged.
         self.judged_s = 0.0
+        #: Whether any of its producers is past the first steps; None: to be found out, which takes a look at each.
+        self._past_first: bool | None = None
         self.tracker = Tracker(TwiceEpisode)
 
     def update(self, event: StepTimings | CollectiveCalls, most_ranks: int) -> Turn:
@@ -110,9 +127,10 @@ class Launches:
             return Turn(judged=False)
         if isinstance(event, CollectiveCalls):
             return Turn(judged=self._admits(event, most_ranks))
-        message = _message(event, most_ranks)
+        own = self.judged.get(event.producer)
+        before = own or self.waiting.get(event.producer)
+        message = _message(event, most_ranks, None if before is None else before.told)
         job = JobKey(event.cluster, event.job, event.attempt)
-        own = self.judged.get(message.producer)
         if message.producer in self.waiting:
             return self._wait(message, job)
         if own is not None and not (own.ended and message.begins and message.sequence > own.sequence):
@@ -153,7 +171,9 @@ class Launches:
         return bool(self.judged) and all(one.ended for one in self.judged.values())
 
     def _far(self) -> bool:
-        return any(one.last_step >= FIRST_STEPS for one in self.judged.values())
+        if self._past_first is None:
+            self._past_first = any(one.last_step >= FIRST_STEPS for one in self.judged.values())
+        return self._past_first
 
     def _admits(self, event: CollectiveCalls, most_ranks: int) -> bool:
         """Whether collectives are of the launch that is judged; their producer may not have told a step yet."""
@@ -195,15 +215,19 @@ class Launches:
             else:
                 self.waiting[name] = one
         self.began_s = self.alone_s = self.judged_s = self.last_s
+        self._past_first = None
 
     def _take(self, name: str, one: _Producer, message: _Message) -> None:
         self.judged[name] = one
         one.update(message)
+        if one.last_step >= FIRST_STEPS:
+            self._past_first = True
         self.holder |= dict.fromkeys(message.ranks, name)
         self.judged_s = max(self.judged_s, message.time_s)
 
     def _leave(self, name: str) -> None:
         one = self.judged.pop(name)
+        self._past_first = None
         for rank in one.ranks:
             self.holder.pop(rank, None)
         self._forget([name])
@@ -297,13 +321,15 @@ def _packed(item: tuple[str, _Producer]) -> list[Any]:
     return [name, one.node, sorted(one.ranks), one.last_step, one.sequence, one.ended]
 
 
-def _message(event: StepTimings, most_ranks: int) -> _Message:
+def _message(event: StepTimings, most_ranks: int, before: _Told | None) -> _Message:
     steps = array(event.step)
+    if before is None or (before.speakers, before.most) != (event.speakers, most_ranks):
+        before = _Told(event.speakers, most_ranks, _ranks(event, most_ranks))
     return _Message(
         producer=event.producer,
         sequence=event.sequence,
         node=event.node,
-        ranks=_ranks(event, most_ranks),
+        told=before,
         first_step=int(steps.min()) if steps.size else None,
         last_step=int(steps.max()) if steps.size else -1,
         time_s=max(event.t0_s, event.now_s or 0.0),

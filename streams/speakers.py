@@ -5,6 +5,7 @@ needs to hear it once.
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from paceline import columns
@@ -14,6 +15,7 @@ from .rank_bound import ONE_BY_ONE, Timings, within
 
 #: Producers that are remembered at most; one that is forgotten is decoded again.
 _MOST = 65_536
+_SINGLE = attrgetter(*ONE_BY_ONE)
 
 
 class RankSpeakers(NamedTuple):
@@ -93,7 +95,10 @@ def _single(message: Timings, most: int) -> bool:
     """Whether ``message`` tells of any single rank from ``most`` on, beside those that it speaks for."""
     if not isinstance(message, StepTimings):
         return False
-    said = [one.rank for name in ONE_BY_ONE for one in getattr(message, name)]
+    single = _SINGLE(message)
+    if not any(single) and message.facts is None:
+        return False  # Nearly every message.
+    said = [one.rank for ones in single for one in ones]
     return max([*said, *(message.facts.ranks if message.facts else ())], default=-1) >= most
 
 

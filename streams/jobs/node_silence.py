@@ -81,6 +81,8 @@ class NodeSilence:
         self.first: Ints = np.empty(0, dtype=np.int64)
         self.last: Ints = np.empty(0, dtype=np.int64)
         self.messages = 0
+        #: Nodes that have not said goodbye.
+        self.alive = 0
         #: How far the job has moved on, and how many messages ago it was last asked who is silent.
         self.job_s = 0.0
         self.since = 0
@@ -106,11 +108,11 @@ class NodeSilence:
         time_s = _event_time_s(message)
         self._move(node, time_s)
         self.step[node] = max(int(self.step[node]), _last_step(message))
-        self.living[node] = not (message.ended or time_s <= self.ended_s[node])
+        self._live(node, not (message.ended or time_s <= self.ended_s[node]))
         told = [self._revise(message.node, "calm")] if self.tracker.get(message.node) is not None else []
         self.heard_s[node] = self.job_s
         self.since += 1
-        if self.since * _PARTS >= int(self.living.sum()):
+        if self.since * _PARTS >= self.alive:
             self.since = 0
             told += self._look()
             self.heard_s[node] = self.job_s
@@ -120,14 +122,20 @@ class NodeSilence:
         """The node has said elsewhere, in no order with its messages, that its ranks left at ``ended_s``."""
         if (node := self.numbers.get(name)) is None:
             return []
-        self.living[node], self.ended_s[node] = False, ended_s
+        self._live(node, False)
+        self.ended_s[node] = ended_s
         ended = self._revise(name, "calm") if self.tracker.get(name) is not None else None
         return [] if ended is None else [ended]
 
     @property
     def all_left(self) -> bool:
         """Whether every node that ever spoke has said goodbye."""
-        return bool(self.numbers) and not self.living.any()
+        return bool(self.numbers) and not self.alive
+
+    def _live(self, node: int, lives: bool) -> None:
+        """Take down whether it may report more; how many may is asked with each message."""
+        self.alive += lives - bool(self.living[node])
+        self.living[node] = lives
 
     def _join(self, name: str) -> int:
         node = self.numbers[name] = len(self.numbers)
@@ -234,6 +242,7 @@ class NodeSilence:
         self.clock_s, self.moved_s, self.heard_s = data["clock_s"], data["moved_s"], data["heard_s"]
         self.step, self.living, self.ended_s = data["step"], data["living"], data["ended_s"]
         self.first, self.last, self.messages = data["first"], data["last"], int(data["messages"])
+        self.alive = int(self.living.sum())
         self.job_s, self.since = float(data["job_s"]), int(data["since"])
         self.tracker.load(data["tracker"])
 

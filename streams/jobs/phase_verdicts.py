@@ -152,6 +152,8 @@ class Phases:
         return [finding(odd, configuration.said(odd, self.places), job, self.coverage.counts())]
 
     def _nodes(self, episodes: list[NodeSilenceEpisode], job: JobKey) -> list[Finding]:
+        if not episodes:
+            return []
         silent = [finding(one, node_silence.said(one), job, self.coverage.counts()) for one in episodes]
         return self.crowds.gather(with_sorts(silent))
 

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from streams.coverage import CoverageTracker
+from tests.looked_at import LookedAt
 
 
 @pytest.fixture
@@ -33,6 +34,27 @@ def test_ranks_that_were_never_heard_are_noted(coverage):
     coverage.hear([2], [4])
     assert coverage.counts().notes == ["ranks that did not report: 2 of 4"]
     assert (coverage.counts().ranks_expected, coverage.counts().ranks_heard) == (4, 2)
+
+
+def test_a_rank_that_joins_a_large_job_costs_no_look_at_the_others(coverage):
+    """A hundred thousand join one by one, and each message asks how many are expected."""
+    coverage.worlds = LookedAt()
+    for rank in range(1000):
+        coverage.hear([rank], [1000])
+        assert coverage.expected == 1000
+    assert coverage.worlds.looks == 0
+
+
+def test_votes_follow_ranks_that_change_their_mind_and_survive_a_restart(coverage):
+    """The size of the world is counted again only where a rank says otherwise."""
+    coverage.hear(range(5), [8] * 5)
+    coverage.hear([0, 1, 2], [4, 4, 4])
+    assert coverage.expected == 4
+    again = CoverageTracker()
+    again.load(coverage.snapshot())
+    for one in (coverage, again):
+        one.hear([0, 1], [8, 8])
+        assert one.expected == 8
 
 
 def test_the_world_is_what_most_ranks_believe_and_the_larger_on_a_tie(coverage):

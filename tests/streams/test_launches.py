@@ -18,6 +18,7 @@ from streams.keyed_state import KeyedState
 from streams.launches import Launches, Turn
 from streams.processor import Processor
 from streams.routes import ROUTES
+from tests.looked_at import LookedAt
 
 BEGAN_S = 1_767_225_600.0
 SLOW = (Fault("compute", (3,), 0.5, first=8),)
@@ -297,3 +298,22 @@ def test_what_is_no_state_is_refused() -> None:
     """... and a worker begins to tell launches apart from there on."""
     with pytest.raises(ValueError, match="snapshot"):
         Launches.restore(b"nonsense")
+
+
+def test_a_node_that_joins_a_large_job_costs_no_look_at_the_others():
+    """Thousands join in the same second: with a look at each they would keep the worker busy for minutes."""
+    made, nodes = Launches(), 500
+    made.judged = LookedAt()
+    for node in range(nodes):
+        assert made.update(steps(f"sidecar-{node}", 0, 0, ranks=[node]), 10**6).judged
+    assert made.judged.looks < 3 * nodes
+
+
+def test_while_another_launch_waits_whoever_begins_is_of_that_once_the_judged_one_is_past_its_first_steps():
+    """Until then it may be a node of the judged one that is late."""
+    made = Launches()
+    assert made.update(steps("first", 0, 0), 8).judged
+    assert not made.update(steps("other", 0, 0, node="n9"), 8).judged
+    assert made.update(steps("late", 0, 0, ranks=[1], node="n1"), 8).judged
+    assert made.update(steps("first", 1, 500), 8).judged
+    assert not made.update(steps("others", 0, 0, ranks=[2], node="n8"), 8).judged
