@@ -15,7 +15,7 @@ from paceline import wire
 from paceline.events import LATEST_S
 from paceline.history.manifest import Gap, Manifest
 from paceline.history.store import Store
-from paceline.kafka.follow import BEGINNING, ConsumerRecord, Follower, Jump
+from paceline.kafka.follow import BEGINNING, POLL_S, ConsumerRecord, Follower, Jump
 from paceline.kafka.settings import BrokerSettings
 from paceline.supervised import SupervisedThread
 from paceline.topics import Topic
@@ -30,6 +30,8 @@ from .writer import Position, Writer
 log = logging.getLogger("paceline.archive")
 #: How often it is looked for what is too old, and for files that nobody reads any more.
 SWEEP_S = 600.0
+#: How long a poll waits for messages while there is something else to do.
+BUSY_POLL_S = 0.02
 
 
 class Follows(Protocol):
@@ -146,17 +148,19 @@ class Archiver:
     def _follow(self, follower: Follower, writer: Writer, merger: Merger) -> None:
         buffers, swept_s, unmerged, self.committed_s = Buffers(), -SWEEP_S, True, self._clock()
         while not self._stop.is_set():
-            polled = follower.poll()
+            polled = follower.poll(BUSY_POLL_S if unmerged or self._fed() else POLL_S)
             for topic, records in polled:
                 self._take(buffers, topic, records)
             if follower.state == "connected":
                 self._waits, self.lag = "", {topic.short: behind for topic, behind in follower.lag.items()}
                 self.thread.well()
+            # In every turn and each of them: neither a busy bus nor another source may keep one from being committed.
+            served = [feeder.serve(writer) for feeder in self.feeders]
             now_s = self._clock()
             if buffers.bytes >= MOST_BYTES or now_s - self.committed_s >= self._commit_s:
                 buffers = self._commit(buffers, follower, writer)
                 unmerged = self._merge(merger)
-            elif any(feeder.serve(writer) for feeder in self.feeders):
+            elif any(served):
                 unmerged = True
             elif unmerged and not polled:
                 unmerged = merger.turn()
@@ -168,6 +172,10 @@ class Archiver:
             self._pass_on(writer)
         self._commit(buffers, follower, writer)
         self._pass_on(writer)
+
+    def _fed(self) -> bool:
+        """Whether a source is about to hand something over."""
+        return any(feeder.asking for feeder in self.feeders)
 
     def _merge(self, merger: Merger) -> bool:
         """Merge for half of the time until the next commit: a busy bus leaves no other. Whether more is to be done."""

@@ -18,7 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Generator
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from paceline import wire
 from paceline.events import Event, JobDescribed
@@ -32,10 +32,10 @@ from .keyed_state import Key, StateCut, state_key
 from .offsets import Offsets, Partition
 from .positions import PositionCheck, Positions
 from .processor import Processor
+from .snapshots import Result, Run
 from .store import Store
 
 log = logging.getLogger(__name__)
-Result = TypeVar("Result")
 
 #: A state is stored this often, or after so many events, whichever comes first …
 CHECKPOINT_S = 2.0
@@ -360,8 +360,8 @@ class Door:
         data = None
         if cut is not None:
             data, reason = await self._packed(key, cut)
-            if epoch != self.epoch:
-                return
+        if epoch != self.epoch:
+            return
         self._rest(opened, began_s)
         if reason is not None:
             await self._note_loss(key, opened, "unstorable", reason)
@@ -438,16 +438,12 @@ class Door:
 
     async def _in_turns(self, steps: Generator[None, None, Result]) -> Result:
         """What ``steps`` come to; others run whenever they have taken ``TURN_S``."""
-        began_s = self.clock()
-        while True:
-            try:
-                next(steps)
-            except StopIteration as ended:
-                result: Result = ended.value
-                return result
+        run, began_s = Run(steps), self.clock()
+        for _ in run:
             if (now_s := self.clock()) - began_s >= TURN_S:
                 began_s = now_s
                 await asyncio.sleep(0)
+        return run.result
 
     async def _packed(self, key: Key, cut: StateCut) -> tuple[bytes | None, str | None]:
         """The same as bytes: of a large job beside the loop, which goes on meanwhile; without any, why."""

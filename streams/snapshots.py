@@ -13,7 +13,7 @@ import struct
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -73,14 +73,24 @@ Steps = Generator[None, None, Cut]
 Result = TypeVar("Result")
 
 
+class Run(Generic[Result]):
+    """``steps`` as a loop goes through them; then ``result`` is what they came to."""
+
+    result: Result
+
+    def __init__(self, steps: Generator[None, None, Result]) -> None:
+        self._steps = steps
+
+    def __iter__(self) -> Iterator[None]:
+        self.result = yield from self._steps
+
+
 def at_once(steps: Generator[None, None, Result]) -> Result:
     """What ``steps`` come to, without a pause."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            result: Result = ended.value
-            return result
+    run = Run(steps)
+    for _ in run:
+        pass
+    return run.result
 
 
 def cutting(layout: int, state: Mapping[str, Any]) -> Steps:

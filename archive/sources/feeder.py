@@ -53,6 +53,8 @@ class Feeder:
         self._waiting: queue.Queue[_Handed] = queue.Queue(1)
         #: Rows committed; rounds that went well, and that failed; when the last one went well, and why one did not.
         self.rows = self.rounds = self.failures = 0
+        #: Whether the source is being asked now.
+        self.asking = False
         self.well_s: float | None = None
         self.failure = ""
 
@@ -77,11 +79,18 @@ class Feeder:
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                self._round()
+                self._ask()
                 self._stop.wait(self.source.every_s)
             except SourceError as error:
                 self._failed(str(error))
                 self._stop.wait(min(RETRY_S, self.source.every_s))
+
+    def _ask(self) -> None:
+        self.asking = True
+        try:
+            self._round()
+        finally:
+            self.asking = False
 
     def _round(self) -> None:
         # What a source holds open while it is asked is closed at a stop, too.

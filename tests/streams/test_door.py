@@ -717,6 +717,35 @@ def test_a_large_state_that_was_taken_away_while_it_was_packed_is_not_stored(mak
         monkeypatch.undo()
 
 
+def test_a_state_that_was_taken_away_while_it_was_cut_delays_no_other(messages, monkeypatch):
+    """Whatever its cut came to, and however long it took."""
+
+    async def run():
+        broker, clock = Broker(messages), Clock()
+        door = door_of(broker, clock)
+        for offset in range(5):
+            await door.take(topics.OP, AT, offset, messages[offset])
+
+        def lost(key):
+            clock.now_s += OLDEST_S
+            door.lose()
+            raise KeyError(key)
+            yield
+
+        with monkeypatch.context() as patched:
+            patched.setattr(door.processor, "cutting", lost)
+            await door.checkpoint(everything=True)
+        stored = []
+        for offset in range(10):
+            await door.take(topics.OP, AT, offset, messages[offset])
+            clock.now_s += CHECKPOINT_S + 1.0
+            await door.checkpoint()
+            stored.append(door.counts.checkpoints)
+        return stored
+
+    assert asyncio.run(run()) == list(range(1, 11))
+
+
 def test_a_large_state_that_cannot_be_packed_is_dropped_and_told(make_training, monkeypatch):
     """As one that cannot be cut."""
     messages = [wire.encode(event) for event in make_training(job="odd", nodes=1, seconds=10)]

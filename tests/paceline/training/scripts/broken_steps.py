@@ -92,10 +92,11 @@ def look() -> object:
 
 
 def can_fail(step: Step) -> bool:
-    """All but what a wrapper itself calls: PyTorch's own function, what has a net, and questions without an answer
-    that fails (which thread this is, whether Dynamo compiles)."""
+    """All but what a wrapper itself calls (``Backward.run`` is of two): PyTorch's own function, what has a net, and
+    questions without an answer that fails (which thread this is, whether Dynamo compiles)."""
     file, _, name = step.place.partition(":")
-    return step.callee != "get_ident" and not (file.startswith("training/hooks") and "<locals>" in name)
+    wraps = file.startswith("training/hooks") and ("<locals>" in name or name == "Backward.run")
+    return step.callee != "get_ident" and not wraps
 
 
 def main() -> None:
