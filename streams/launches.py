@@ -20,7 +20,7 @@ from paceline.ranges import ranges
 
 from .episodes.finding import JobKey, Said, Subject, finding, number
 from .episodes.tracker import Episode, Measured, Tracker
-from .raw_columns import array, whole
+from .raw_columns import array, ends, whole
 from .snapshots import described, pack, unpack
 
 #: Two launches that report side by side for so long do so at once: clocks of nodes are closer than that.
@@ -74,8 +74,9 @@ class _Producer:
     told: "_Told | None" = None
 
     def update(self, message: "_Message") -> None:
-        self.told = message.told
-        self.ranks |= message.ranks
+        if self.told is not message.told:
+            self.told = message.told
+            self.ranks |= message.ranks
         self.last_step, self.sequence = max(self.last_step, message.last_step), message.sequence
         self.ended = message.ended
 
@@ -218,11 +219,12 @@ class Launches:
         self._past_first = None
 
     def _take(self, name: str, one: _Producer, message: _Message) -> None:
-        self.judged[name] = one
+        if one.told is not message.told:  # Else it is held so, and its ranks.
+            self.judged[name] = one
+            self.holder |= dict.fromkeys(message.ranks, name)
         one.update(message)
         if one.last_step >= FIRST_STEPS:
             self._past_first = True
-        self.holder |= dict.fromkeys(message.ranks, name)
         self.judged_s = max(self.judged_s, message.time_s)
 
     def _leave(self, name: str) -> None:
@@ -322,19 +324,12 @@ def _packed(item: tuple[str, _Producer]) -> list[Any]:
 
 
 def _message(event: StepTimings, most_ranks: int, before: _Told | None) -> _Message:
-    steps = array(event.step)
+    steps = ends(event.step)
     if before is None or (before.speakers, before.most) != (event.speakers, most_ranks):
         before = _Told(event.speakers, most_ranks, _ranks(event, most_ranks))
-    return _Message(
-        producer=event.producer,
-        sequence=event.sequence,
-        node=event.node,
-        told=before,
-        first_step=int(steps.min()) if steps.size else None,
-        last_step=int(steps.max()) if steps.size else -1,
-        time_s=max(event.t0_s, event.now_s or 0.0),
-        ended=event.ended,
-    )
+    first, last = (None, -1) if steps is None else steps
+    time_s = max(event.t0_s, event.now_s or 0.0)
+    return _Message(event.producer, event.sequence, event.node, before, first, last, time_s, event.ended)
 
 
 def _ranks(event: StepTimings | CollectiveCalls, most_ranks: int) -> frozenset[int]:

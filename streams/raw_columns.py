@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.columns import SIZES
+from paceline.columns import SIZES, numbers, rows
 from paceline.events import Column
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 _UNKNOWN = np.array([np.nan], dtype="<f4").tobytes()
+#: Of so many numbers, as in the messages of a large job's nodes, Python has found an end when numpy begins to look.
+_FEW = 48
 _TYPES = {kind: np.dtype("<" + kind) for kind in SIZES}
 
 
@@ -51,3 +53,24 @@ def floats(columns: Sequence[Column]) -> Floats:
 def unknown(rows: int) -> Column:
     """A column of ``rows`` numbers that nobody measured."""
     return Column("f4", _UNKNOWN * rows)
+
+
+def ends(column: Column) -> tuple[int, int] | None:
+    """The least and the largest of whole numbers; None where there are none.
+
+    >>> ends(Column("u2", b"\x03\x00\x01\x00"))
+    (1, 3)
+    """
+    count = rows(column)
+    few = numbers(column) if count <= _FEW else None
+    if few is None:
+        many = array(column)
+        return int(many.min()), int(many.max())
+    return (min(few), max(few)) if count else None
+
+
+def largest(column: Column) -> float:
+    """The largest number that is known; NaN where none is."""
+    if rows(column) > _FEW:
+        return float(np.fmax.reduce(array(column)))
+    return max((one for one in numbers(column) if one == one), default=float("nan"))

@@ -4,6 +4,7 @@ Rule of this file: what exists is left as it is; nothing is deleted here.
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -105,12 +106,14 @@ def describe_topics(settings: BrokerSettings, names: Iterable[str]) -> dict[str,
 class TopicInspector:
     """Describes topics again and again over one connection, which is made when it is first asked and after a failure.
 
-    One thread at a time may use it.
+    One thread at a time may ask. Another may close it meanwhile: who asks then leaves with the answer.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
         self._client: KafkaAdminClient | None = None
+        self._asking = threading.Lock()
+        self._closed = False
 
     def describe(self, names: Iterable[str]) -> dict[str, TopicDescription]:
         """Those topics of ``names`` that are there.
@@ -119,17 +122,33 @@ class TopicInspector:
             BusError: no broker, or no right to ask.
         """
         try:
+            with self._asking:
+                return self._describe(names)
+        finally:
+            if self._closed:
+                self.close()
+
+    def _describe(self, names: Iterable[str]) -> dict[str, TopicDescription]:
+        try:
             with explained(self._settings):
                 if self._client is None:
                     self._client = admin(self._settings)
                 rows = self._client.describe_topics(list(names))
                 return {row["name"]: _described(row) for row in rows if _is_there(row)}
         except Exception:
-            self.close()
+            self._leave()
             raise
 
     def close(self) -> None:
         """Leave the brokers."""
+        self._closed = True
+        if self._asking.acquire(blocking=False):
+            try:
+                self._leave()
+            finally:
+                self._asking.release()
+
+    def _leave(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             with contextlib.suppress(BusError), explained(self._settings):

@@ -14,6 +14,7 @@ Only peers that were there before the node's last word and have spoken since can
 least: a recording that is sorted by node, or made of one after the other, has each node silent while the next is told.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ from paceline.ranges import ranges
 from ..episodes.finding import Said, Subject, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
-from ..raw_columns import Ints, array
+from ..raw_columns import Ints, ends, largest
 from ..robust import Array
 
 #: By how much one message moves its node on, at most.
@@ -274,11 +275,10 @@ def said(episode: NodeSilenceEpisode) -> Said:
 
 def _event_time_s(message: StepTimings) -> float:
     """The latest time that ``message`` tells of, on its node's clock."""
-    starts = array(message.start_s)
-    last_s = message.t0_s + (float(np.fmax.reduce(starts)) if starts.size else 0.0)
-    return max(last_s if np.isfinite(last_s) else message.t0_s, message.now_s or 0.0)
+    last_s = message.t0_s + largest(message.start_s)
+    return max(last_s if math.isfinite(last_s) else message.t0_s, message.now_s or 0.0)
 
 
 def _last_step(message: StepTimings) -> int:
-    steps = array(message.step)
-    return min(int(steps.max()), 2**53) if steps.size else -1
+    steps = ends(message.step)
+    return min(steps[1], 2**53) if steps is not None else -1

@@ -1,6 +1,7 @@
 """Topics are made as the table says, by whoever comes first."""
 
 import contextlib
+import threading
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from paceline.kafka import clients, embedded, topic_admin
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import TopicInspector, describe_topics, ensure_topics, existing_topics
+from tests.patience import PATIENCE_S
 
 
 @pytest.mark.landing
@@ -52,6 +54,31 @@ def test_who_describes_topics_again_and_again_keeps_one_connection(
             inspector.describe(wanted)
         assert inspector.describe(wanted) == first
     assert len(made) == 2
+
+
+def test_who_is_asked_to_leave_while_asking_leaves_with_the_answer(monkeypatch: pytest.MonkeyPatch):
+    """A worker ends while a thread of its asks: the connection goes, and not from under the question."""
+    asking, answer, order = threading.Event(), threading.Event(), []
+
+    class Admin:
+        def describe_topics(self, names: list[str]) -> list[dict[str, object]]:
+            asking.set()
+            assert answer.wait(PATIENCE_S)
+            order.append("answered")
+            return []
+
+        def close(self) -> None:
+            order.append("closed")
+
+    monkeypatch.setattr(topic_admin, "admin", lambda settings: Admin())
+    inspector = TopicInspector(BrokerSettings())
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(inspector.describe, [topics.HOST.name])
+        assert asking.wait(PATIENCE_S)
+        inspector.close()
+        answer.set()
+        assert asked.result(PATIENCE_S) == {}
+    assert order == ["answered", "closed"]
 
 
 def test_topics_that_exist_are_left_alone(broker: BrokerSettings):
