@@ -58,7 +58,7 @@ def unknown(rows: int) -> Column:
 def ends(column: Column) -> tuple[int, int] | None:
     """The least and the largest of whole numbers; None where there are none.
 
-    >>> ends(Column("u2", b"\x03\x00\x01\x00"))
+    >>> ends(Column("u2", b"\\x03\\x00\\x01\\x00"))
     (1, 3)
     """
     count = rows(column)
