@@ -74,7 +74,7 @@ TARGETS = (
     Target("why.recorder", _recorder, lambda: _files("03/fr/*_[03]"), _REFUSALS, longest=8192, share=2.0),
     Target("why.recorder-json", _recorder_json, _dumps, _REFUSALS, "json", 8192),
     Target(
-        "files.flight-recorder",
+        "why.flight-recorder",
         _imported,
         lambda: [*_files("03/fr/*_[03]"), *_dumps()],
         (*_REFUSALS, SourceError),

@@ -15,10 +15,16 @@ with warnings.catch_warnings():
     from experiments.fuzzing import target as bounds
     from experiments.fuzzing.mutation import mutated
     from experiments.fuzzing.target import CORPUS, BoundError, Target, place_of
-    from experiments.fuzzing.targets import every
+    from experiments.fuzzing.targets import AREAS, every, of
 
 TARGETS = every()
 FOUND = {f"{target.name}/{path.name}": (target, path) for target in TARGETS.values() for path in target.corpus()}
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_a_target_is_in_the_file_that_its_name_begins_with(area: str) -> None:
+    """The process that fuzzes it imports that one alone."""
+    assert {name.partition(".")[0] for name in of(area)} == {area}
 
 
 @pytest.mark.long
