@@ -219,10 +219,9 @@ class Launches:
         self._past_first = None
 
     def _take(self, name: str, one: _Producer, message: _Message) -> None:
-        if one.told is not message.told:  # Else it is held so, and its ranks.
-            self.judged[name] = one
-            self.holder |= dict.fromkeys(message.ranks, name)
+        self.judged[name] = one
         one.update(message)
+        self.holder |= dict.fromkeys(message.ranks, name)  # Also where one that spoke for some of them has left.
         if one.last_step >= FIRST_STEPS:
             self._past_first = True
         self.judged_s = max(self.judged_s, message.time_s)

@@ -61,12 +61,11 @@ def ends(column: Column) -> tuple[int, int] | None:
     >>> ends(Column("u2", b"\\x03\\x00\\x01\\x00"))
     (1, 3)
     """
-    count = rows(column)
-    few = numbers(column) if count <= _FEW else None
-    if few is None:
+    if rows(column) > _FEW:
         many = array(column)
         return int(many.min()), int(many.max())
-    return (min(few), max(few)) if count else None
+    few = numbers(column)
+    return (min(few), max(few)) if few else None
 
 
 def largest(column: Column) -> float:

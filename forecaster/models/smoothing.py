@@ -17,8 +17,8 @@ def level(filled: Array, rate: float) -> Array:
     """The smoothed level after each sample, begun at the first value. Source: Brown, 1956.
 
     In blocks: what a block's own values add to its levels is one product for all blocks, and only the level before
-    each is carried on. (pandas' ``ewm`` takes two to four times as long, and pandas
-    45 MiB of an idle service.)
+    each is carried on. (pandas' ``ewm`` takes two to four times as long, and pandas 45
+    MiB of an idle service.)
 
     >>> level(np.array([8.0, 0.0, 4.0]), 0.5).tolist()
     [8.0, 4.0, 4.0]

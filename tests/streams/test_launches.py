@@ -317,3 +317,18 @@ def test_while_another_launch_waits_whoever_begins_is_of_that_once_the_judged_on
     assert made.update(steps("late", 0, 0, ranks=[1], node="n1"), 8).judged
     assert made.update(steps("first", 1, 500), 8).judged
     assert not made.update(steps("others", 0, 0, ranks=[2], node="n8"), 8).judged
+
+
+def test_a_rank_that_two_spoke_for_is_still_held_when_one_of_them_has_left():
+    """A sidecar that says a rank of another's is its own: what comes for that rank from elsewhere is no successor."""
+    heard = Launches()
+
+    def told(producer: str, sequence: int, step: int, ranks: list[int], node: str) -> bool:
+        return heard.update(steps(producer, sequence, step, ranks=ranks, node=node), 64).judged
+
+    assert told("honest", 0, 0, [0, 1], "n0")
+    assert told("other", 0, 0, [2], "n1")
+    assert told("other", 1, 20, [1, 2], "n1")
+    assert told("successor of other", 0, 21, [2], "n1")
+    assert told("honest", 1, 21, [0, 1], "n0")
+    assert not told("stranger", 0, 22, [1], "n2")
