@@ -278,6 +278,20 @@ def commit_nothing() -> None:
     AIOKafkaConsumer.commit = commit
 
 
+def verify_nothing() -> None:
+    """From now on Faust does not verify, every seven seconds, that its consumer gets on.
+
+    It would write to the log, no more, and who stands still is noticed by ``watchdog.py``. But it asks for the position
+    of each partition, and of one that was assigned just now and has none yet its thread dies: on a busy machine a
+    worker started again for that, a second after it was ready.
+    """
+
+    async def verified(_: Any) -> None:
+        pass
+
+    Consumer.verify_all_partitions_active = verified  # type: ignore[method-assign, assignment]
+
+
 def replace_lost_leader() -> None:
     """From now on a consumer of this process leads a group whose leader is no longer among its members.
 

@@ -33,6 +33,7 @@ from .compat import (
     replace_lost_leader,
     seek_whole,
     tell_answers,
+    verify_nothing,
 )
 from .door import Door
 from .joined_topics import JoinedTopics
@@ -263,6 +264,7 @@ def build(
     fetch_soon()
     poll_soon()
     replace_lost_leader()
+    verify_nothing()
     deliver_at_once()
     _agents(made, door, failed)
     _rebalances(made, door, consumer, JoinedTopics(store, ids), failed)

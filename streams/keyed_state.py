@@ -17,6 +17,7 @@ from .balance.rank_findings import BALANCE_KINDS
 from .cluster_advice import DEFAULTS, AdviceSettings
 from .cluster_events import Heard
 from .episodes.finding import closed, of_launch
+from .job_state import Backlog
 from .launches import Launches
 from .open_answers import OpenAnswers
 from .routes import (
@@ -25,14 +26,13 @@ from .routes import (
     Concludes,
     Decision,
     HearsGoodbye,
+    JudgesTogether,
     OfOneLaunch,
     Patient,
-    ReadsRows,
     Routes,
     TakesAdviceSettings,
     TwoPartSnapshot,
 )
-from .shared_rows import SharedRows
 from .snapshots import Cut, at_once
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class KeyedState:
         self.most_ranks = most_ranks
         self.advice_settings = advice
         self.decisions: dict[str, Decision] = {}
-        self.rows = SharedRows()
+        self.backlog = Backlog()
         self.open = OpenAnswers()
         #: None in a recording: all of its launches are known before, and are attempts of their own (``attempts.py``).
         self.launches: Launches | None = None if recorded else Launches()
@@ -141,13 +141,12 @@ class KeyedState:
 
     def _decide(self, topic: Topic, event: Event | Heard, at_once: int) -> list[Event]:
         answers: list[Event] = []
-        self.rows.at_once = at_once
+        self.backlog.at_once = at_once
         for kind in self.routes.get(topic.name, ()):
             decision = self.decisions.get(kind.__name__)
             if decision is None:
                 decision = self._keep(kind.__name__, kind())
             answers += decision.update(event)
-        self.rows.clear()
         return answers
 
     def _said(self, answers: list[Event], launch: str | None = None) -> list[Event]:
@@ -162,8 +161,8 @@ class KeyedState:
         return told
 
     def _keep(self, name: str, decision: Decision) -> Decision:
-        if isinstance(decision, ReadsRows):
-            decision.share_rows(self.rows)
+        if isinstance(decision, JudgesTogether):
+            decision.share_backlog(self.backlog)
         if isinstance(decision, BoundsRanks):
             decision.bound_ranks(self.most_ranks)
         if isinstance(decision, TakesAdviceSettings):

@@ -14,11 +14,9 @@ from .balance.rank_findings import RankFindings
 from .cluster_advice import AdviceSettings, ClusterAdvice
 from .cluster_events import ADVICE
 from .cluster_ratings import ClusterRatings
-from .jobs.job_diagnosis import JobDiagnosis
+from .job_state import Backlog, JobState
 from .nodes.node_diagnosis import NodeDiagnosis
-from .shared_rows import SharedRows
 from .snapshots import Steps
-from .windows.job_windows import JobWindows
 from .windows.node_windows import DeviceWindows, HostWindows
 
 
@@ -83,11 +81,11 @@ class HearsGoodbye(Protocol):
 
 
 @runtime_checkable
-class ReadsRows(Protocol):
-    """A decision that reads the rows of phases, which others read as well."""
+class JudgesTogether(Protocol):
+    """A decision that may judge several messages together where more of them are at hand."""
 
-    def share_rows(self, rows: SharedRows) -> None:
-        """Read them from ``rows``."""
+    def share_backlog(self, backlog: Backlog) -> None:
+        """Judge as many together as ``backlog`` says at the time."""
 
 
 @runtime_checkable
@@ -109,9 +107,9 @@ class TakesAdviceSettings(Protocol):
 Routes = dict[str, tuple[type[Decision], ...]]
 
 ROUTES: Routes = {
-    topics.OP.name: (JobDiagnosis, JobWindows),
-    topics.COLLECTIVE.name: (JobDiagnosis,),
-    topics.THRESHOLD.name: (JobDiagnosis,),
+    topics.OP.name: (JobState,),
+    topics.COLLECTIVE.name: (JobState,),
+    topics.THRESHOLD.name: (JobState,),
     topics.DEVICE.name: (DeviceWindows, NodeDiagnosis),
     topics.HOST.name: (HostWindows, NodeDiagnosis),
     topics.NODE.name: (DeviceWindows, NodeDiagnosis),

@@ -38,8 +38,8 @@ _LEVEL = 1
 _SMALL = 64 * 1024
 #: In place of a larger one: sixteen bytes that no state holds by chance.
 _HOLE = msgspec.msgpack.Ext(0, secrets.token_bytes(16))
-#: So many levels of a state are encoded item by item: fields of a decision's parts.
-_LEVELS = 2
+#: So many levels of a state are encoded item by item: what a decision consists of, its parts, and their fields.
+_LEVELS = 3
 _bodies = msgspec.msgpack.Encoder()
 _HOLE_BYTES = _bodies.encode(_HOLE)
 

@@ -173,6 +173,7 @@ class Worker:
     async def _start(self, app: faust.App, door: Door) -> None:
         """Join, then store what is due until cancelled. Ends by itself only when the app does."""
         await app.start()
+        door.beat()  # From here on it must not stand still.
         self.ready = not app.should_stop
         if self.watchdog is not None:
             self.watchdog.done()

@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import which
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 import hypothesis
 import pytest
@@ -243,6 +243,21 @@ def _no_process_without_a_mark() -> Iterator[None]:
     """A process a test is what makes a suite slow, and dependent on the machine: it bears a mark that says so."""
     yield
     assert not _started, "the test starts a process and has no mark for it (slow, bus, e2e, …): see CONTRIBUTING.md"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _programs_of_a_failed_test_end() -> Iterator[None]:
+    """``with subprocess.Popen``, whose block raises, would wait for the program for ever, and the run with it."""
+    leave = subprocess.Popen.__exit__
+
+    def left(process: "subprocess.Popen[bytes]", kind: type[BaseException] | None, *error: Any) -> None:
+        if kind is not None:
+            process.kill()
+        leave(process, kind, *error)
+
+    subprocess.Popen.__exit__ = left  # type: ignore[method-assign, assignment]
+    yield
+    subprocess.Popen.__exit__ = leave  # type: ignore[method-assign]
 
 
 @pytest.fixture

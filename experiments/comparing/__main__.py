@@ -13,10 +13,10 @@ from paceline import topics
 from simulator.fault import parse
 from simulator.job import Job
 from simulator.spec import Spec
+from streams.job_state import JobState
 from streams.processor import Processor
 from streams.reports.comparison import SLOWER, compare
 from streams.reports.run import Run, Runs
-from streams.windows.job_windows import JobWindows
 
 SLOWDOWN = "slowdown:size=0.12"
 
@@ -24,13 +24,14 @@ SLOWDOWN = "slowdown:size=0.12"
 def run(seed: int, ranks: int, steps: int, faults: Iterable[str] = ()) -> Run:
     """One simulated run, by its windows."""
     spec = Spec(ranks=ranks, steps=steps, seed=seed, faults=tuple(map(parse, faults)))
-    processor, runs = Processor({topics.OP.name: (JobWindows,)}), Runs()
+    processor, runs = Processor({topics.OP.name: (JobState,)}), Runs()
     for message in Job(spec).messages():
         if message.topic is topics.JOB:
             runs.update(message.event)
         elif message.topic is topics.OP:
-            for _, window in processor.update(message.topic, message.event):
-                runs.update(window)
+            for topic, window in processor.update(message.topic, message.event):
+                if topic is topics.WINDOW:
+                    runs.update(window)
     return runs.of(None)[0]
 
 

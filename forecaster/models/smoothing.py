@@ -1,6 +1,6 @@
 """Simple exponential smoothing with the errors that its level would have made."""
 
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +13,16 @@ RATES = (0.02, 0.06, 0.2, 0.5)
 _BLOCK = 64
 
 
+def _weights(rate: float) -> tuple[Array, Array]:
+    """What each value of a block adds to the level after each (value, level), and what is left of the level before."""
+    left = np.float64(1.0 - rate) ** np.arange(1, _BLOCK + 1)
+    behind = np.arange(_BLOCK) - np.arange(_BLOCK)[:, None]
+    return np.where(behind >= 0, rate * (1.0 - rate) ** np.maximum(behind, 0), 0.0), left
+
+
+_WEIGHTS = {rate: _weights(rate) for rate in RATES}
+
+
 def level(filled: Array, rate: float) -> Array:
     """The smoothed level after each sample, begun at the first value. Source: Brown, 1956.
 
@@ -23,7 +33,7 @@ def level(filled: Array, rate: float) -> Array:
     >>> level(np.array([8.0, 0.0, 4.0]), 0.5).tolist()
     [8.0, 4.0, 4.0]
     """
-    added, left = _weights(rate)
+    added, left = _WEIGHTS.get(rate) or _weights(rate)
     blocks = -(-len(filled) // _BLOCK)
     values = np.zeros((blocks, _BLOCK))
     values.reshape(-1)[: len(filled)] = filled
@@ -33,14 +43,6 @@ def level(filled: Array, rate: float) -> Array:
         before[block] = now
         now = now * left[-1] + last
     return np.asarray((own + before[:, None] * left).reshape(-1)[: len(filled)])
-
-
-@cache
-def _weights(rate: float) -> tuple[Array, Array]:
-    """What each value of a block adds to the level after each (value, level), and what is left of the level before."""
-    left = np.float64(1.0 - rate) ** np.arange(1, _BLOCK + 1)
-    behind = np.arange(_BLOCK) - np.arange(_BLOCK)[:, None]
-    return np.where(behind >= 0, rate * (1.0 - rate) ** np.maximum(behind, 0), 0.0), left
 
 
 def smoothing(context: ForecastContext) -> Array:

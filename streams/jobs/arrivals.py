@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..coverage import CoverageTracker
+from ..ingest.coverage import CoverageTracker
 from ..robust import Array, known_or_zero, peers_median
 from .iterations import Iterations
 from .ticks import PARTS, Tick

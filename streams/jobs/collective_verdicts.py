@@ -12,16 +12,13 @@ import numpy as np
 from paceline.accused_units import NODE
 from paceline.events import RANK_LIMIT, CollectiveCalls, Finding, StepTimings
 
-from ..collective_batch import CollectiveBatch, CollectiveMessage, called_in, collective_batch, reached_in
-from ..coverage import CoverageTracker
 from ..episodes.crowd import Crowds
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
-from ..gather import Gather, enough
+from ..ingest.collective_batch import CollectiveBatch, CollectiveMessage, called_in, collective_batch, reached_in
+from ..ingest.ingest import Admitted, Ingest
+from ..ingest.step_rows import left_out_of
 from ..raw_columns import Ints, whole
-from ..shared_rows import SharedRows
-from ..speakers import SpeakersHeard
-from ..step_rows import left_out_of
 from . import deaths, hang, slow_links, straggler_evidence, traffic
 from .accused import Accused, AccusedRank, AccusedUnit, with_sorts
 from .arrivals import ArrivalRows, Arrivals
@@ -43,13 +40,11 @@ _MOST_GROUPS = 4096
 class Collectives:
     """What is told of the collectives of one job, to findings."""
 
-    def __init__(self, config: JobConfig, short: ShortRun) -> None:
+    def __init__(self, ingest: Ingest, config: JobConfig, short: ShortRun) -> None:
+        self.ingest = ingest
         self.config = config
         self.short = short
-        self.coverage = CoverageTracker()
-        self.rows = SharedRows()
-        self.speakers = SpeakersHeard()
-        self.gather: Gather[CollectiveMessage] = Gather()
+        self.coverage = ingest.collectives_coverage
         self.links = SlowLinks(config.links)
         self.hang = Hang(config.hang)
         self.deaths = Deaths()
@@ -59,42 +54,22 @@ class Collectives:
         #: sums and links come in messages of their own.
         self.last_step = -1
         self.left_out: Ints = np.empty(0, dtype=np.int64)
-        #: Where each rank runs: its node; the switch of that, and its tensor group.
-        self.nodes: dict[int, str] = {}
-        self.units: dict[int, tuple[str, str]] = {}
         #: Many ranks, links or units with the same trouble, in whatever groups.
         self.crowds = Crowds()
 
-    def update(self, message: CollectiveMessage) -> list[Finding]:
-        """Take in one message."""
-        # A producer numbers the messages of each topic.
-        calls = isinstance(message, CollectiveCalls)
-        if not self.coverage.admit(message.producer + ("/calls" if calls else ""), message.sequence):
-            return []
-        message, who, fresh, beyond = self.speakers.hear(message, self.config.most_ranks)
-        self.coverage.leave_out(beyond, self.config.most_ranks)
-        if fresh:
-            self.coverage.hear(who.ranks, who.world_sizes)
-            self.nodes |= dict.fromkeys(who.ranks, message.node)
-            groups = who.tensor_groups() or [""] * len(who.ranks)
-            self.units |= {rank: (who.switch, group) for rank, group in zip(who.ranks, groups, strict=True)}
-        if isinstance(message, CollectiveCalls) and message.by_nccl:
+    def look(self, admitted: Admitted) -> list[Finding]:
+        """What follows from who waits, has gone on or has ended, by one message; those before it have been judged."""
+        message, who, fresh = admitted
+        if isinstance(message, StepTimings):
+            return self._look(message, who.ranks) + self._ends(message, who.ranks if fresh else ())
+        if message.by_nccl:
             self.traffic.update_by_nccl(collective_batch([message], self.coverage))
             return []
-        if isinstance(message, CollectiveCalls):
-            findings = self._go_on(message)
-        else:
-            findings = self._look(message, who.ranks) + self._ends(message, who.ranks if fresh else ())
-        if not _tells(message):
-            return findings
-        ready = self.gather.push(message, enough(self.coverage.producers, backlog=self.rows.at_once > 0))
-        return self._advance(ready) + findings if ready else findings
+        return self._go_on(message)
 
     def _look(self, message: StepTimings, ranks: Sequence[int]) -> list[Finding]:
         """Who of ``ranks`` waits, where they are, and what follows from that."""
         findings = []
-        if message.open and (waiting := self.gather.drain()):
-            findings += self._advance(waiting)  # who has come how far is in there
         # Ranks that have left came to no collective: a job that is stopped does not go on.
         left = message.ended
         # Without a time a message does not say who waits; of those with rows it shows that they have gone on.
@@ -106,7 +81,7 @@ class Collectives:
         expected = self.coverage.expected
         stopped = None if left else self.hang.update(spoken, message.open, message.now_s, expected)
         if stopped is not None:
-            findings.append(self._finding(stopped, hang.said(stopped, self.nodes), message))
+            findings.append(self._finding(stopped, hang.said(stopped, self.ingest.nodes), message))
         return findings
 
     def _go_on(self, message: CollectiveCalls) -> list[Finding]:
@@ -119,7 +94,7 @@ class Collectives:
         spoken = self.hang.through(rank for rank, *_ in reached)
         self.hang.look(spoken, (), standing=False)
         stopped = self.hang.update(spoken, (), None, self.coverage.expected)
-        return [] if stopped is None else [self._finding(stopped, hang.said(stopped, self.nodes), message)]
+        return [] if stopped is None else [self._finding(stopped, hang.said(stopped, self.ingest.nodes), message)]
 
     def _gone_on(self, message: StepTimings) -> Sequence[int]:
         """The ranks that ``message`` has rows of, where anything is kept of ranks that stand."""
@@ -142,19 +117,13 @@ class Collectives:
         if not (message.ends or message.ended):
             died = self.deaths.come_again(ranks, message.t0_s, **of_job)
         hung = self.hang.blockage()
-        behind = hang.behind_deaths(hung, self.nodes) if hung is not None else None
+        behind = hang.behind_deaths(hung, self.ingest.nodes) if hung is not None else None
         died = self.deaths.update(message.node, message.ends, now_s=message.now_s, hang=behind, **of_job) or died
-        return [] if died is None else [self._finding(died, deaths.said(died, self.nodes), message)]
+        return [] if died is None else [self._finding(died, deaths.said(died, self.ingest.nodes), message)]
 
-    def finish(self) -> list[Finding]:
-        """What the messages that still wait bring to light."""
-        return self._advance(ready) if (ready := self.gather.drain()) else []
-
-    def _advance(self, messages: list[CollectiveMessage]) -> list[Finding]:
-        batch, newest = (
-            self._known(collective_batch(messages, self.coverage, self.rows.sums_of), messages),
-            messages[-1],
-        )
+    def judge(self, messages: list[CollectiveMessage], batch: CollectiveBatch) -> list[Finding]:
+        """Judge what ``messages`` tell of collectives and links, which is ``batch``."""
+        batch, newest = self._known(batch, messages), messages[-1]
         self.short.update_collectives(batch)
         findings = [
             self._finding(episode, slow_links.said(episode, self._rank(episode.subject)), newest)
@@ -208,8 +177,8 @@ class Collectives:
         alike: dict[tuple[str, str], list[tuple[int, str]]] = {}
         for column in columns:
             rank = arrivals.rank_of(column)
-            switch, group = self.units.get(rank, ("", ""))
-            alike.setdefault((self.nodes.get(rank, ""), switch), []).append((column, group))
+            switch, group = self.ingest.units.get(rank, ("", ""))
+            alike.setdefault((self.ingest.nodes.get(rank, ""), switch), []).append((column, group))
         for (node, switch), members in alike.items():
             stragglers.place([column for column, _ in members], node, switch, [group for _, group in members])
 
@@ -223,8 +192,12 @@ class Collectives:
         ]
         died = self.deaths.conclude(coverage.ranks_expected, max(self.last_step, 0))
         stands = self.hang.conclude()
-        last = [] if stands is None else [finding(stands, hang.said(stands, self.nodes, ended=ended), job, coverage)]
-        last += [] if died is None else [finding(died, deaths.said(died, self.nodes), job, coverage)]
+        last = (
+            []
+            if stands is None
+            else [finding(stands, hang.said(stands, self.ingest.nodes, ended=ended), job, coverage)]
+        )
+        last += [] if died is None else [finding(died, deaths.said(died, self.ingest.nodes), job, coverage)]
         return self.crowds.gather(with_sorts(found), last=True) + last
 
     def _said(self, slow: Slow, arrivals: Arrivals, group: str) -> Said:
@@ -239,11 +212,11 @@ class Collectives:
         if not slow.kind:
             return self._rank(arrivals.rank_of(slow.episode.subject), group)
         ranks = sorted(map(arrivals.rank_of, slow.episode.measured.members))
-        nodes = [slow.name] if slow.kind == NODE else sorted({self.nodes.get(rank, "") for rank in ranks} - {""})
+        nodes = [slow.name] if slow.kind == NODE else sorted({self.ingest.nodes.get(rank, "") for rank in ranks} - {""})
         return AccusedUnit(slow.kind, slow.name, ranks, nodes, group=group)
 
     def _rank(self, rank: int, group: str | None = None) -> AccusedRank:
-        return AccusedRank(rank, self.nodes.get(rank, ""), group=group)
+        return AccusedRank(rank, self.ingest.nodes.get(rank, ""), group=group)
 
     def _finding(self, episode: Episode[Any, Any], said: Said, message: CollectiveMessage) -> Finding:
         job = JobKey(message.cluster, message.job, message.attempt)
@@ -252,15 +225,11 @@ class Collectives:
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
         return {
-            "coverage": self.coverage.snapshot(),
-            "gather": self.gather.snapshot(),
             "links": self.links.snapshot(),
             "hang": self.hang.snapshot(),
             "deaths": self.deaths.snapshot(),
             "traffic": self.traffic.snapshot(),
             "groups": [[name, a.snapshot(), s.snapshot()] for name, (a, s) in self.groups.items()],
-            "nodes": dict(self.nodes),
-            "units": dict(self.units),
             "left_out": self.left_out,
             "last_step": self.last_step,
             "crowds": self.crowds.snapshot(),
@@ -268,27 +237,16 @@ class Collectives:
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.coverage.load(data["coverage"])
-        self.gather.load(data["gather"])
         self.links.load(data["links"])
         self.hang.load(data["hang"])
         self.deaths.load(data["deaths"])
         self.traffic.load(data["traffic"])
-        self.nodes = dict(data["nodes"])
-        self.units = {rank: (switch, group) for rank, (switch, group) in data["units"].items()}
         self.left_out, self.last_step = data["left_out"], data["last_step"]
         self.crowds.load(data["crowds"])
         for name, arrived, judged in data["groups"]:
             arrivals, stragglers = self.groups[name] = self._group(arrived["size"])
             arrivals.load(arrived)
             stragglers.load(judged)
-
-
-def _tells(message: CollectiveMessage) -> bool:
-    """Whether ``message`` has anything to judge: not that which its node has summed as well."""
-    if isinstance(message, CollectiveCalls):
-        return not message.summed
-    return message.collectives is not None or message.links is not None
 
 
 def _groups(batch: CollectiveBatch) -> Iterator[tuple[str, int, ArrivalRows]]:

@@ -13,12 +13,12 @@ from paceline.events import WARM_UP_STEPS
 from paceline.settings import MOST_RANKS
 
 from .. import changeable
+from ..ingest.steps import StepsConfig
 from .hang import HangConfig
 from .lateness import KEPT_TICKS
 from .node_silence import NodeSilenceConfig
 from .pace import PaceConfig
 from .slow_links import LinksConfig
-from .steps import StepsConfig
 from .straggler_config import StragglerConfig
 from .structure import StructureConfig
 from .traffic import TrafficConfig

@@ -6,7 +6,7 @@ at once, a later word of a rank replaces its earlier one, and when all say the s
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -164,8 +164,8 @@ def _odd(fact: str, words: _Words) -> Odd:
     return Odd(fact, word, count, clear, named, len(others))
 
 
-def said(episode: ConfigurationEpisode, places: dict[int, tuple[str, str]]) -> Said:
-    """What is said of ranks that are set up differently; ``places``: the node and the device of each rank."""
+def said(episode: ConfigurationEpisode, nodes: Mapping[int, str]) -> Said:
+    """What is said of ranks that are set up differently; ``nodes``: the node of each rank."""
     seen = episode.measured
     evidence = [one for odd in seen.odd[:_MOST_TOLD] for one in _numbers(odd)]
     # Without nodes: a finding that has some, and no steps, is one of a node's samples.
@@ -173,7 +173,7 @@ def said(episode: ConfigurationEpisode, places: dict[int, tuple[str, str]]) -> S
     more = len(seen.odd) - _MOST_TOLD
     summary = (
         "Ranks are set up differently: "
-        + "; ".join(_sentence(odd, places) for odd in seen.odd[:_MOST_TOLD])
+        + "; ".join(_sentence(odd, nodes) for odd in seen.odd[:_MOST_TOLD])
         + (f"; and {more} more facts" if more > 0 else "")
         + ". Set the same versions and variables on every node, and restart the job; no device is to blame."
     )
@@ -182,11 +182,11 @@ def said(episode: ConfigurationEpisode, places: dict[int, tuple[str, str]]) -> S
     return Said(subject, evidence, summary, cleared, over=over, severity="warning", confidence=_SURE)
 
 
-def _sentence(odd: Odd, places: dict[int, tuple[str, str]]) -> str:
+def _sentence(odd: Odd, nodes: Mapping[int, str]) -> str:
     if not odd.clear:
         words = sorted({odd.word, *(word for _, word in odd.others)})
         return f"ranks differ in {odd.fact}: {' or '.join(words[:_MOST_NAMED])}, and none is the rule"
-    on = {rank: f" on {places[rank][0]}" for rank, _ in odd.others if places.get(rank, ("", ""))[0]}
+    on = {rank: f" on {nodes[rank]}" for rank, _ in odd.others if nodes.get(rank)}
     named = ", ".join(f"rank {rank}{on.get(rank, '')} has {word}" for rank, word in odd.others)
     more = odd.differing - len(odd.others)
     named += f" and {more} more differ" if more else ""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..link_rows import LinkRows
+from ..ingest.link_rows import LinkRows
 from ..raw_columns import Ints
 from ..robust import Array
 from ..runs import places, starts

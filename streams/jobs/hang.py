@@ -20,10 +20,10 @@ import msgspec
 from paceline.events import RANK_LIMIT, OpenCollective, RankLook
 from paceline.words import seconds
 
-from ..collective_batch import CollectiveBatch
 from ..episodes.finding import Blocked, Said, Subject, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
+from ..ingest.collective_batch import CollectiveBatch
 from .first_death import Blockage
 from .waits import Place, Wait, Waits, Where
 

@@ -87,7 +87,8 @@ PaceEpisode = Episode[str, PaceEvidence]
 class Pace:
     """The pace of one job.
 
-    >>> from streams.jobs import cohorts, steps, ticks
+    >>> from streams.ingest import steps
+    >>> from streams.jobs import cohorts, ticks
     >>> pace, one_a_step = Pace(PaceConfig()), ticks.Ticks(0.0, cohorts.Cohorts())
     >>> for number in range(90):  # from step 60 on a fifth slower on both ranks
     ...     seconds = np.zeros((len(OPS), 2))

@@ -1,28 +1,25 @@
 """The verdict from phases: the steps of a job's ranks to findings.
 
 Rule of this file: it wires what judges steps and ticks and holds no rule of its own. What the ticks of several messages
-share is worked out for all of them in one pass (``take_in``) and judged message by message, as each would be alone.
+share is worked out for all of them in one pass (``foresee``) and judged message by message, as each would be alone.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from paceline.accused_units import NODE
 from paceline.events import RANK_LIMIT, Finding, JobDescribed, StepTimings
 
-from ..coverage import CoverageTracker
 from ..episodes.crowd import Crowds
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
-from ..gather import Gather, enough
+from ..ingest.ingest import Admitted, Batch, Ingest
+from ..ingest.speakers import RankSpeakers
+from ..ingest.steps import Step
 from ..raw_columns import array
-from ..shared_rows import SharedRows
-from ..speakers import RankSpeakers, SpeakersHeard
-from ..step_rows import step_rows
 from . import (
     apart,
     configuration,
@@ -44,7 +41,6 @@ from .pace import Pace
 from .rank_conditions import RankConditions, condition_rows
 from .short_run import ShortRun
 from .silence import Silence
-from .steps import Step, Steps
 from .stragglers import Slow, Stragglers
 from .structure import StepSums, Structure
 from .ticks import Tick, Ticks
@@ -56,28 +52,16 @@ _MOST_CELLS = 4096
 Ahead = tuple[Step, StepSums | None, Tick | None]
 
 
-class _Foreseen(NamedTuple):
-    """A message to be taken in next: how many steps it ends, and what is odd about its rows."""
-
-    message: StepTimings
-    steps: int
-    odd: dict[str, int]
-
-
 class Phases:
     """The verdict from phases: the steps of the ranks to findings."""
 
-    def __init__(self, config: JobConfig, short: ShortRun) -> None:
+    def __init__(self, ingest: Ingest, config: JobConfig, short: ShortRun) -> None:
+        self.ingest = ingest
         self.config = config
         self.short = short
-        self.coverage = CoverageTracker()
-        self.speakers = SpeakersHeard()
-        self.gather: Gather[StepTimings] = Gather()
-        self.rows = SharedRows()
-        self.steps = Steps(config.steps, self.coverage)
-        #: The messages that are taken in next, and the steps that they end.
-        self._foreseen: deque[_Foreseen] = deque()
-        self._ahead_of_them: Iterator[Ahead] = iter(())
+        self.coverage = ingest.coverage
+        #: The steps that messages taken in next complete, worked out.
+        self._foreseen: Iterator[Ahead] = iter(())
         self.cohorts = Cohorts()
         self.ticks = Ticks(config.tick_s, self.cohorts)
         self.conditions = RankConditions()
@@ -89,67 +73,40 @@ class Phases:
         self.nodes = NodeSilence(config.node_silence)
         self.configuration = Configuration()
         self.has_loader = False
-        #: The node and the device of each rank.
-        self.places: dict[int, tuple[str, str]] = {}
         #: Many ranks, units or nodes with the same trouble.
         self.crowds = Crowds()
 
-    def update(self, message: StepTimings) -> list[Finding]:
-        """Take in one message."""
-        if not self.coverage.admit(message.producer, message.sequence):
+    def hear(self, admitted: Admitted) -> list[Finding]:
+        """Take in what a message says of its ranks as a whole: it belongs to no step, and waits for none."""
+        message, who, fresh = admitted
+        if not isinstance(message, StepTimings):
             return []
-        message, who, fresh, beyond = self.speakers.hear(message, self.config.most_ranks)
-        self.coverage.leave_out(beyond, self.config.most_ranks)
         if fresh:
-            self.coverage.hear(who.ranks, who.world_sizes)
             self.cohorts.place(who.ranks, who.pp, _pipelines(who))
-            self.places |= {rank: (message.node, device) for rank, device in zip(who.ranks, who.devices, strict=True)}
             self.stragglers.place(who.ranks, message.node, who.switch, who.tensor_groups())
         self.short.update_breakdowns(message.breakdowns)
         self.ticks.waits_measured = self.ticks.waits_measured or _measures_waits(message)
         self.has_loader = self.has_loader or "data" in message.phases
         told = self._facts(message)
         job = JobKey(message.cluster, message.job, message.attempt)
-        told += self._nodes(self.nodes.update(message, who.ranks if fresh else (), self.config.most_ranks), job)
-        ready = self.gather.push(message, enough(self.coverage.producers, backlog=self.rows.at_once > 0))
-        return told + self._advance(ready) if ready else told
+        return told + self._nodes(self.nodes.update(message, who.ranks if fresh else (), self.config.most_ranks), job)
 
-    def goes_on(self, message: StepTimings, before: int) -> bool:
-        """Whether ``message``, once so many ``before`` it are taken in, is its producer's next, whose ranks go on as
-        they are: then what its steps come to depends on nothing else that is in it or in those before it."""
-        return (
-            self.coverage.last.get(message.producer) == message.sequence - before - 1
-            and not message.ended
-            and (self.ticks.waits_measured or not _measures_waits(message))
-            and self.speakers.knows(message, self.config.most_ranks)
-        )
+    def goes_on(self, message: StepTimings) -> bool:
+        """Whether what steps come to is worked out with ``message`` as before it."""
+        return self.ticks.waits_measured or not _measures_waits(message)
 
-    def take_in(self, messages: Sequence[StepTimings], update: Callable[[StepTimings], list[Finding]]) -> list[Finding]:
-        """``update`` with one after the other of ``messages``, each of which goes on: what their steps come to is
-        worked out in one pass before, and all are judged when it returns."""
-        found = self.finish()
-        self._foresee(messages)
-        found += [one for message in messages for one in update(message)]
-        return found + self.finish()
-
-    def _foresee(self, messages: Sequence[StepTimings]) -> None:
-        steps = []
-        self._foreseen.clear()
-        for message in messages:
-            ended = self.steps.update(step_rows([message]))
-            self._foreseen.append(_Foreseen(message, len(ended), self.steps.take_notes()))
-            steps += ended
-        self._ahead_of_them = self._ahead(steps)
+    def foresee(self, steps: Iterable[Step]) -> None:
+        """Work out in as few passes as can be what ``steps`` come to, which the next messages complete."""
+        self._foreseen = self._ahead([step for step in steps if step.whole])
 
     def _facts(self, message: StepTimings) -> list[Finding]:
-        """What ranks say of themselves as a whole belongs to no step, and waits for none."""
         if message.facts is None:
             return []
         odd = self.configuration.update(message.facts)
         if odd is None:
             return []
         job = JobKey(message.cluster, message.job, message.attempt)
-        return [finding(odd, configuration.said(odd, self.places), job, self.coverage.counts())]
+        return [finding(odd, configuration.said(odd, self.ingest.nodes), job, self.coverage.counts())]
 
     def _nodes(self, episodes: list[NodeSilenceEpisode], job: JobKey) -> list[Finding]:
         if not episodes:
@@ -163,15 +120,13 @@ class Phases:
         ended = described.ended_s is not None
         return self._nodes(self.nodes.leave(described.node, described.ended_s or 0.0), job) if ended else []
 
-    def finish(self) -> list[Finding]:
-        """What the messages that still wait bring to light."""
-        return self._advance(ready) if (ready := self.gather.drain()) else []
-
-    def _advance(self, messages: list[StepTimings]) -> list[Finding]:
-        job = JobKey(messages[-1].cluster, messages[-1].job, messages[-1].attempt)
+    def judge(self, batch: Batch) -> list[Finding]:
+        """Judge the steps that a few messages complete."""
+        newest = batch.of_steps[-1]
+        job = JobKey(newest.cluster, newest.job, newest.attempt)
         findings = []
-        self.conditions.update(condition_rows(messages), self.coverage.plausible_ranks)
-        for step, sums, tick in self._ended(messages):
+        self.conditions.update(condition_rows(batch.of_steps), self.coverage.plausible_ranks)
+        for step, sums, tick in self._worked_out(batch):
             self.silence.count_step()
             self.coverage.count_step(step.left_out)
             # The probe was off, or messages were lost: the steps around are judged as if they were neighbours.
@@ -186,19 +141,12 @@ class Phases:
                 findings += self.crowds.gather(with_sorts(found))
         return findings
 
-    def _ended(self, messages: list[StepTimings]) -> Iterator[Ahead]:
-        """The steps that ``messages`` end."""
-        if self._foreseen and self._foreseen[0].message is messages[0]:
-            ended = 0
-            for _ in messages:
-                foreseen = self._foreseen.popleft()
-                self.coverage.note_all(foreseen.odd)
-                ended += foreseen.steps
-            return islice(self._ahead_of_them, ended)
-        rows = self.rows.of(messages)
-        self.short.update_steps(rows, self.coverage.plausible_ranks)
-        steps = self.steps.update(rows)
-        self.coverage.note_all(self.steps.take_notes())
+    def _worked_out(self, batch: Batch) -> Iterator[Ahead]:
+        """The whole steps of ``batch``; those that some left out on purpose are sums of other ranks."""
+        steps = [step for step in batch.steps if step.whole]
+        if batch.rows is None:
+            return islice(self._foreseen, len(steps))
+        self.short.update_steps(batch.rows, self.coverage.plausible_ranks)
         return self._ahead(steps)
 
     def _ahead(self, steps: list[Step]) -> Iterator[Ahead]:
@@ -254,20 +202,21 @@ class Phases:
         """Whom an episode is about, and where it runs."""
         if not slow.kind:
             rank = slow.episode.subject
-            return AccusedRank(rank, *self.places.get(rank, ("", "")), self.cohorts.stage_of(rank))
+            return AccusedRank(rank, *self._place(rank), self.cohorts.stage_of(rank))
         ranks = slow.episode.measured.members
-        where = [self.places.get(rank, ("", "")) for rank in ranks]
+        where = [self._place(rank) for rank in ranks]
         nodes = [slow.name] if slow.kind == NODE else sorted({node for node, _ in where if node})
         stages = {self.cohorts.stage_of(rank) for rank in ranks}
         stage = stages.pop() if len(stages) == 1 else None
         return AccusedUnit(slow.kind, slow.name, ranks, nodes, [device for _, device in where if device], stage)
 
+    def _place(self, rank: int) -> tuple[str, str]:
+        """The node and the device of a rank."""
+        return self.ingest.nodes.get(rank, ""), self.ingest.devices.get(rank, "")
+
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
         return {
-            "coverage": self.coverage.snapshot(),
-            "gather": self.gather.snapshot(),
-            "steps": self.steps.snapshot(),
             "cohorts": self.cohorts.snapshot(),
             "ticks": self.ticks.snapshot(),
             "conditions": self.conditions.snapshot(),
@@ -279,15 +228,11 @@ class Phases:
             "nodes": self.nodes.snapshot(),
             "configuration": self.configuration.snapshot(),
             "has_loader": self.has_loader,
-            "places": dict(self.places),
             "crowds": self.crowds.snapshot(),
         }
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.coverage.load(data["coverage"])
-        self.gather.load(data["gather"])
-        self.steps.load(data["steps"])
         self.cohorts.load(data["cohorts"])
         self.ticks.load(data["ticks"])
         self.conditions.load(data["conditions"])
@@ -299,7 +244,6 @@ class Phases:
         self.nodes.load(data["nodes"])
         self.configuration.load(data["configuration"])
         self.has_loader = bool(data["has_loader"])
-        self.places = {rank: (node, device) for rank, (node, device) in data["places"].items()}
         self.crowds.load(data["crowds"])
 
 

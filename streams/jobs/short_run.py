@@ -12,12 +12,12 @@ import numpy as np
 
 from paceline.events import OP_INDEX, OPS, RankBreakdown
 
-from ..collective_batch import CollectiveBatch
+from ..ingest.collective_batch import CollectiveBatch
+from ..ingest.step_rows import TOTAL, StepRows
 from ..limits import ABSURD_S
 from ..raw_columns import Ints
 from ..robust import Array, known_or_zero
 from ..runs import lengths, starts
-from ..step_rows import TOTAL, StepRows
 from .ticks import WORK
 
 #: Calls of collectives that are kept at most; those that come after are counted by nobody.

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..collective_batch import CollectiveBatch
-from ..collective_rows import Spans
 from ..episodes.finding import Said, number
 from ..episodes.persistence import Streaks
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
-from ..link_rows import LinkRows
+from ..ingest.collective_batch import CollectiveBatch
+from ..ingest.collective_rows import Spans
+from ..ingest.link_rows import LinkRows
 from ..raw_columns import Ints
 from ..robust import Array, peers_median
 from .accused import AccusedRank, back_among_peers
@@ -66,10 +66,10 @@ class SlowLinks:
     """Round trips and waiting of the ranks of one job.
 
     >>> import numpy as np
-    >>> from streams.collective_batch import collective_batch
-    >>> from streams.collective_rows import Spans
-    >>> from streams.coverage import CoverageTracker
-    >>> from streams.link_rows import LinkRows
+    >>> from streams.ingest.collective_batch import collective_batch
+    >>> from streams.ingest.collective_rows import Spans
+    >>> from streams.ingest.coverage import CoverageTracker
+    >>> from streams.ingest.link_rows import LinkRows
     >>> rank, none, times = np.arange(3), np.empty(0, dtype=int), np.ones(3)
     >>> links = LinkRows(rank, rank + 2, np.array([0.0002, 0.0002, 0.0200]), 0 * rank, times, *[none] * 3, np.empty(0))
     >>> spans = Spans(rank, 0 * times, times, 0.5 * times)

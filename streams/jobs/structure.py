@@ -12,14 +12,14 @@ import numpy as np
 
 from paceline.events import OPS
 
+from ..ingest.microbatches import Pairs
+from ..ingest.steps import Step
 from ..robust import Array, known_or_zero, nanmedian
 from .cohorts import Cohorts
 from .data_bound import DataBound, InputConfig, InputEpisode
 from .data_imbalance import DataConfig, DataEpisode, DataImbalance
 from .job_episodes import JudgedWindow
-from .microbatches import Pairs
 from .stage_imbalance import StageConfig, StageEpisode, StageImbalance
-from .steps import Step
 from .ticks import LONG_TICK_S, Tick
 from .window_sums import BACKWARD, COMPUTE, FORWARD, PAIR_SUMS, WindowSums
 

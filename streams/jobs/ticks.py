@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from paceline.events import OP_INDEX, OPS, OVERLAYS, PHASES
 
+from ..ingest.step_rows import TOTAL
+from ..ingest.steps import Step
 from ..robust import Array, known_or_zero, nanmedian, peers_median
-from ..step_rows import TOTAL
 from .cohorts import Cohorts
-from .steps import Step
 
 #: What an excess can consist of: every phase in which a rank works, and the overlays.
 WORK = tuple(name for name in PHASES if name != "communication")

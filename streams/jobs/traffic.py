@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from paceline.events import Cause
 
-from ..collective_batch import CollectiveBatch
-from ..collective_rows import Spans, Sums
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured
+from ..ingest.collective_batch import CollectiveBatch
+from ..ingest.collective_rows import Spans, Sums
 from ..raw_columns import Ints
 from ..robust import Array
 from ..runs import distinct, starts

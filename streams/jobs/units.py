@@ -14,11 +14,11 @@ import numpy as np
 
 from paceline.events import OPS, RANK_LIMIT
 
+from ..ingest.steps import Step
 from ..raw_columns import Ints
 from ..robust import Array, peers_median
 from ..runs import lengths, starts
 from .cohorts import Cohorts
-from .steps import Step
 from .ticks import PARTS, Tick, Ticks
 
 #: What a look says of each, with its last axis theirs.

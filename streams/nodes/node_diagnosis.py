@@ -11,9 +11,10 @@ import msgspec
 
 from paceline.events import Coverage, DeviceSamples, Finding, HostSamples, NodeDescribed
 
-from ..coverage import CoverageTracker
 from ..episodes.crowd import Crowds
 from ..episodes.finding import finding
+from ..ingest.coverage import CoverageTracker
+from ..ingest.roster import Roster
 from ..snapshots import described, pack, unpack
 from . import node_findings
 from .balance import Balance
@@ -27,7 +28,7 @@ from .tally import Tally
 from .tenants import Tenants, claims
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 4
+_LAYOUT = 5
 #: What NVML says of a device that is gone, by ``not_measured``.
 _LOST = ("GPU is lost", "GPU needs a reset")
 
@@ -37,8 +38,8 @@ class NodeDiagnosis:
 
     def __init__(self, config: NodeConfig | None = None) -> None:
         self.config = config or NodeConfig()
-        self.coverage = CoverageTracker()
-        self.host_coverage = CoverageTracker()
+        self.roster, self.host_roster = Roster(), Roster()
+        self.coverage, self.host_coverage = CoverageTracker(self.roster), CoverageTracker(self.host_roster)
         self.owners = Tenants()
         self.gpus: dict[str, GpuDiagnosis] = {}
         self.rated: dict[str, Rated] = {}
@@ -92,7 +93,7 @@ class NodeDiagnosis:
 
     def _devices(self, event: DeviceSamples) -> list[list[NodeEpisode]]:
         """The episodes with something new, by row and look: what is reported together does not depend on messages."""
-        if not self.coverage.admit(event.producer, event.sequence):
+        if not self.roster.admit(event.producer, event.sequence):
             return []
         told: list[list[NodeEpisode]] = []
         lost = self._lost(event)
@@ -184,7 +185,7 @@ class NodeDiagnosis:
     # --- the host -----------------------------------------------------------------------------------------------------
 
     def _host(self, event: HostSamples) -> list[list[NodeEpisode]]:
-        if not self.host_coverage.admit(event.producer, event.sequence):
+        if not self.host_roster.admit(event.producer, event.sequence):
             return []
         told: list[list[NodeEpisode]] = []
         columns = (event.time_s, event.memory_used_bytes, event.memory_total_bytes, event.swap_used_bytes)
@@ -219,6 +220,7 @@ class NodeDiagnosis:
         return pack(
             _LAYOUT,
             {
+                "rosters": [self.roster.snapshot(), self.host_roster.snapshot()],
                 "coverage": [self.coverage.snapshot(), self.host_coverage.snapshot()],
                 "owners": self.owners.snapshot(),
                 "gpus": [[uuid, gpu.snapshot()] for uuid, gpu in self.gpus.items()],
@@ -247,8 +249,10 @@ class NodeDiagnosis:
         return made
 
     def _load(self, state: dict[str, Any]) -> None:
-        self.coverage.load(state["coverage"][0])
-        self.host_coverage.load(state["coverage"][1])
+        for roster, told in zip((self.roster, self.host_roster), state["rosters"], strict=True):
+            roster.load(told)
+        for coverage, told in zip((self.coverage, self.host_coverage), state["coverage"], strict=True):
+            coverage.load(told)
         self.owners.load(state["owners"])
         for uuid, gpu in state["gpus"]:
             self.gpus[uuid] = GpuDiagnosis(uuid, self.config)

@@ -17,6 +17,7 @@ from paceline.ranges import ranges
 from paceline.visible import visible
 from paceline.words import seconds
 
+from ..ingest.coverage import CoverageTracker
 from ..jobs.apart import is_apart, relation
 from ..jobs.short_run_evidence import ALONE, is_short_run
 from . import energy
@@ -365,7 +366,7 @@ def _needs(cost: ProbeCost, how: str) -> str:
 
 
 def _coverage(job: JobSummary) -> str:
-    coverage = job.coverage.counts()
+    coverage = CoverageTracker(job.roster).counts()
     expected = max(coverage.ranks_expected, job.world_size or 0)
     heard = max(coverage.ranks_heard, len(job.nodes))
     told = [*([job.sampled] if job.sampled else []), *coverage.notes]

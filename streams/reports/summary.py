@@ -20,13 +20,14 @@ from paceline.events import (
 from paceline.events.findings import is_of_nodes
 from paceline.settings import MOST_RANKS
 
-from ..collective_batch import CollectiveMessage, collective_batch
-from ..coverage import CoverageTracker, sampled
+from ..ingest.collective_batch import CollectiveMessage, collective_batch
+from ..ingest.coverage import CoverageTracker, sampled
+from ..ingest.roster import Roster
+from ..ingest.speakers import SpeakersHeard
+from ..ingest.step_rows import step_rows
 from ..raw_columns import Floats, Ints
 from ..robust import known_or_zero
-from ..speakers import SpeakersHeard
-from ..step_rows import step_rows
-from ..windows.open_steps import COLUMNS
+from ..windows.aggregate import COLUMNS
 
 MOST_JOBS = 1000
 #: Step durations are counted in bins of 1 %, from a microsecond to some months: a median of any length in fixed space.
@@ -70,7 +71,7 @@ class JobSummary:
     probed: bool = False
     probe_costs: dict[str, ProbeCost] = field(default_factory=dict)
     findings: dict[str, Finding] = field(default_factory=dict)
-    coverage: CoverageTracker = field(default_factory=CoverageTracker)
+    roster: Roster = field(default_factory=Roster)
     _speakers: SpeakersHeard = field(default_factory=SpeakersHeard)
     _durations: np.ndarray[tuple[int], np.dtype[np.int64]] = field(
         default_factory=lambda: np.zeros(_BINS, dtype=np.int64)
@@ -120,12 +121,12 @@ class JobSummary:
 
     def add_steps(self, message: StepTimings) -> None:
         """Count one message of phases in."""
-        if not self.coverage.admit(message.producer, message.sequence):
+        if not self.roster.admit(message.producer, message.sequence):
             return
         first_s, last_s = self.told_s or (message.t0_s, message.t0_s)
         self.told_s = min(first_s, message.t0_s), max(last_s, message.t0_s)
         who = self._speakers.hear(message, _EVERY)[1]
-        self.coverage.hear(who.ranks, who.world_sizes)
+        self.roster.hear(who.ranks, who.world_sizes)
         rows = step_rows([message])
         members = np.unique(np.array(who.ranks, dtype=np.int64))
         at = np.searchsorted(members, rows.rank)

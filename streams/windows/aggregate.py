@@ -3,18 +3,23 @@
 Rule of this file: arithmetic on arrays; it knows no clock and keeps nothing.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from paceline.events import JobWindow, RankWindow
+from paceline.events import OPS, OVERLAYS, PHASES, JobWindow, RankWindow
 
+from ..ingest.step_rows import TOTAL
+from ..ingest.steps import Step
 from ..quantile import quantile
+from ..raw_columns import Floats, Ints
 from ..robust import nanmedian
-from .collective_tables import CollectiveTables, Line, merged, told
-from .open_steps import COLUMNS, Floats, OpenSteps, Whole
+from .collective_tables import Line, merged, told
 
+#: The phases of a summary: the words of a step's seconds but the last, which is the whole step.
+COLUMNS = PHASES + OVERLAYS
 _WAIT = COLUMNS.index("communication")
 #: At most so many rank windows a job and second of window: the worst ones of a larger job.
 MOST_RANK_WINDOWS = 100
@@ -22,14 +27,14 @@ MOST_RANK_WINDOWS = 100
 
 @dataclass
 class Part:
-    """The steps ``first_step`` to ``last_step``, by slot: additive sums, and medians of the parts it was made of.
+    """The steps ``first_step`` to ``last_step``, by rank: additive sums, and medians of the parts it was made of.
 
-    ``left_out`` steps of them were told by no rank, on purpose.
+    ``phase_sum_s`` has shape (ranks, phases). ``left_out`` steps of them were told by no rank, on purpose.
     """
 
     first_step: int
     last_step: int
-    count: Whole
+    count: Ints
     step_sum_s: Floats
     phase_sum_s: Floats
     medians_s: list[Floats]
@@ -42,23 +47,27 @@ class Part:
         return dict(vars(self))
 
 
-def part(open_steps: OpenSteps, steps: int, collectives: CollectiveTables) -> Part:
-    """The first ``steps`` open steps of ``open_steps``, and what is known of the collectives before their last."""
-    step_s, phase_s, last_step = open_steps.step_s[:steps], open_steps.phase_s[:steps], open_steps.last_of(steps)
+def part(steps: Sequence[Step], nodes: Mapping[int, str]) -> Part:
+    """What ``steps`` amount to, of equally many ranks or more from one to the next; of ranks that have a node."""
+    width = steps[-1].starts_s.size
+    seconds = np.full((len(steps), len(OPS), width), np.nan)
+    for row, step in zip(seconds, steps, strict=True):
+        row[:, : step.starts_s.size] = step.seconds
+    if unplaced := [rank for rank in range(width) if rank not in nodes]:
+        seconds[:, :, unplaced] = np.nan
+    step_s = seconds[:, TOTAL]
     present = ~np.isnan(step_s)
-    told_s = step_s
-    if np.count_nonzero(present) < present.size:
-        told_s, phase_s = np.where(present, step_s, 0.0), phase_s * present[:, :, None]
+    told_s = seconds if np.count_nonzero(present) == present.size else np.where(present[:, None], seconds, 0.0)
+    sums = np.add.reduce(told_s, axis=0)
     return Part(
-        first_step=int(open_steps.numbers[0]),
-        last_step=last_step,
+        first_step=steps[0].step,
+        last_step=steps[-1].step,
         count=np.add.reduce(present, axis=0, dtype=np.int64),
-        step_sum_s=np.add.reduce(told_s, axis=0),
-        phase_sum_s=np.add.reduce(phase_s, axis=0),
+        step_sum_s=sums[TOTAL],
+        phase_sum_s=sums[: len(COLUMNS)].T,
         medians_s=[median(step_s, axis=0)],
         per_step_s=median(step_s, axis=1),
-        collectives=collectives.take(last_step - 1),
-        left_out=open_steps.left_out_after(steps),
+        left_out=sum(step.by_all for step in steps),
     )
 
 
@@ -106,30 +115,37 @@ def _middle(values: Floats, axis: int = 0) -> Floats:
     return np.asarray((low + high) / 2)
 
 
-def windows(sums: Part, open_steps: OpenSteps, common: dict[str, Any]) -> list[RankWindow | JobWindow]:
-    """The windows that say what ``sums`` holds. ``common`` has their cluster, job, attempt, start and length."""
-    speaking = np.flatnonzero(sums.count)
-    if not speaking.size:
+def windows(
+    sums: Part, first_told: Ints, nodes: Mapping[int, str], common: dict[str, Any]
+) -> list[RankWindow | JobWindow]:
+    """The windows that say what ``sums`` holds.
+
+    Args:
+        sums: what some steps amount to.
+        first_told: by op and rank, the first step in which it was reported.
+        nodes: the node of each rank.
+        common: their cluster, job, attempt, start and length.
+    """
+    ranks = np.flatnonzero(sums.count)
+    if not ranks.size:
         return []
-    count = sums.count[speaking]
-    mean_s = sums.phase_sum_s[speaking] / count[:, None]
-    step_s = sums.step_sum_s[speaking] / count
+    count = sums.count[ranks]
+    mean_s = sums.phase_sum_s[ranks] / count[:, None]
+    step_s = sums.step_sum_s[ranks] / count
     own_s = step_s - mean_s[:, _WAIT]
-    seen = open_steps.first_told[speaking] <= sums.last_step
-    ranks = open_steps.rank_of[speaking]
+    seen = sums.last_step >= first_told[: len(COLUMNS), ranks].T
     worst = int(ranks[own_s == own_s.max()].min())
     job = _job_window(sums, common, ranks, mean_s, step_s, own_s, seen, worst)
-    chosen = np.argsort(ranks)
     if ranks.size > (most := int(MOST_RANK_WINDOWS * common["length_s"])):
-        chosen = np.lexsort((ranks, -own_s))[:most]
-        chosen = chosen[np.argsort(ranks[chosen])]
-    return [*_rank_windows(sums, open_steps, common, speaking[chosen], mean_s[chosen]), job]
+        chosen = np.sort(np.lexsort((ranks, -own_s))[:most])
+        ranks, mean_s, seen = ranks[chosen], mean_s[chosen], seen[chosen]
+    return [*_rank_windows(sums, nodes, common, ranks, mean_s, seen), job]
 
 
 def _job_window(
     sums: Part,
     common: dict[str, Any],
-    ranks: Whole,
+    ranks: Ints,
     mean_s: Floats,
     step_s: Floats,
     own_s: Floats,
@@ -167,31 +183,34 @@ def _phase_medians(mean_s: Floats, seen: np.ndarray[Any, np.dtype[np.bool_]]) ->
 
 
 def _rank_windows(
-    sums: Part, open_steps: OpenSteps, common: dict[str, Any], slots: Whole, mean_s: Floats
+    sums: Part,
+    nodes: Mapping[int, str],
+    common: dict[str, Any],
+    ranks: Ints,
+    mean_s: Floats,
+    seen: np.ndarray[Any, np.dtype[np.bool_]],
 ) -> list[RankWindow | JobWindow]:
-    ranks = open_steps.ranks
     width = sums.count.size
     padded = [
         one if one.size == width else np.pad(one, (0, width - one.size), constant_values=np.nan)
         for one in sums.medians_s
     ]
-    medians_s = padded[0][slots] if len(padded) == 1 else median(np.stack(padded)[:, slots], axis=0)
+    medians_s = padded[0][ranks] if len(padded) == 1 else median(np.stack(padded)[:, ranks], axis=0)
     medians = medians_s.round(6).tolist()
-    seen = open_steps.first_told[slots] <= sums.last_step
-    counts = sums.count[slots].tolist()
+    counts = sums.count[ranks].tolist()
     means = _phase_means(mean_s.round(6), seen)
     return [
         RankWindow(
             **common,
-            node=open_steps.nodes[slot],
-            rank=ranks[slot],
+            node=nodes[rank],
+            rank=rank,
             steps=counts[row],
             first_step=sums.first_step,
             last_step=sums.last_step,
             step_median_s=medians[row],
             phase_mean_s=means[row],
         )
-        for row, slot in enumerate(slots.tolist())
+        for row, rank in enumerate(ranks.tolist())
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from paceline.events import CollectiveLine
 
-from ..collective_batch import Summed
+from ..ingest.collective_batch import CollectiveBatch
 
 #: Collectives (steps x groups x operations x sizes) that are held at most; the oldest go first.
 MOST_HELD = 200_000
@@ -40,9 +40,9 @@ class CollectiveTables:
         #: The latest step whose collectives were told.
         self.told = -1
 
-    def update(self, summed: Summed) -> None:
+    def update(self, batch: CollectiveBatch) -> None:
         """Take in what a few messages sum."""
-        sums, groups, operations = summed.sums, list(summed.groups.numbers), list(summed.operations.numbers)
+        sums, groups, operations = batch.sums, batch.groups, batch.operations
         columns = (sums.step, sums.group, sums.operation, sums.calls, sums.bytes, sums.wait_s, sums.duration_s)
         for step, group, operation, calls, moved, wait_s, took_s in zip(*(c.tolist() for c in columns), strict=True):
             if step <= self.told:

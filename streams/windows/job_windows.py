@@ -1,179 +1,123 @@
 """Rank and job windows of one attempt of one job, from its steps.
 
-Rule of this file: windows follow one clock, that of the **reference rank** (the lowest heard): a second holds the steps
-that the reference began in it, and every other rank is counted by step number. So ranks whose clocks are hours apart
-stand in the same window, and no duration is ever taken between two clocks. A window closes when every rank has told its
-last step; ranks that keep silent are waited for ``PATIENCE_S`` of the reference's time, then no longer. At the end of a
-job, when all its producers have said goodbye, the windows that are still open close as they are: no step is left out.
+Rule of this file: windows follow one clock, that of the **reference rank**, the lowest of the first step: a second
+holds the steps that the reference began in it, and every other rank is counted by step number. So ranks whose clocks
+are hours apart are in the same window, and no duration is ever taken between two clocks. A step that the reference has
+not reported is as much later than the one before as another rank says. A window closes with the first step of a later
+second. At the end of a job, when all its producers have said goodbye, the windows that are still open close as they
+are: no step is left out.
 """
 
+import math
 from typing import Any
 
 import numpy as np
 
-from paceline.events import JOB_WINDOWS_S, JobWindow, RankWindow, StepTimings
-from paceline.sequences import MOST_PRODUCERS
-from paceline.settings import MOST_RANKS
+from paceline.events import JOB_WINDOWS_S, JobWindow, RankWindow
 
-from ..coverage import CoverageTracker
-from ..gather import Gather, enough
-from ..shared_rows import SharedRows
-from ..snapshots import Steps, at_once, cutting, described, unpack
-from ..speakers import SpeakersHeard
+from ..ingest.ingest import Batch, Ingest
+from ..ingest.steps import Step
+from ..robust import Array
 from .aggregate import Part, merge, part, windows
 from .collective_tables import CollectiveTables
-from .open_steps import OpenSteps
 
+#: A clock that is set back by more than this is followed; less is waited for.
 PATIENCE_S = 10.0
-_LAYOUT = 8
+#: Steps times ranks that wait for their second to be over: more are summed up before.
+MOST_CELLS = 500_000
 
 
 class JobWindows:
-    """Windows of one (cluster, job, attempt)."""
+    """Windows of one (cluster, job, attempt), of what ``ingest`` takes in."""
 
-    def __init__(self) -> None:
-        self.coverage = CoverageTracker()
-        self.speakers = SpeakersHeard()
-        self.gather: Gather[StepTimings] = Gather()
-        self.open = OpenSteps()
+    def __init__(self, ingest: Ingest) -> None:
+        self.ingest = ingest
         self.collectives = CollectiveTables()
-        self.rows = SharedRows()
         self.reference = -1
-        self.most_ranks = MOST_RANKS.default
-        self.waived: set[int] = set()
-        self.unheard_waived = False
+        #: When the step before began, and when each rank began it by its own clock.
+        self.before_s = 0.0
+        self.before: Array = np.empty(0)
+        #: The second that is open, its steps, and what was summed up of it before those.
+        self.second: int | None = None
+        self.steps: list[Step] = []
+        self.sums: Part | None = None
         self.levels: list[tuple[int, Part] | None] = [None for _ in JOB_WINDOWS_S[1:]]
-        #: Producers that may report more steps, and whose windows these are: cluster, job and attempt.
-        self.reporting: set[str] = set()
+        #: Whose windows these are: cluster, job and attempt.
         self.owner: tuple[str, str, int] = ("", "", 0)
 
-    def update(self, event: StepTimings) -> list[RankWindow | JobWindow]:
-        """Take in one batch; the windows that it completes."""
-        if not self.coverage.admit(event.producer, event.sequence):
-            return []
-        self.owner = (event.cluster, event.job, event.attempt)
-        if isinstance(event, StepTimings) and event.ended:
-            self.reporting.discard(event.producer)
-        else:
-            self.reporting.add(event.producer)
-            if len(self.reporting) > 2 * MOST_PRODUCERS:
-                self.reporting &= self.coverage.last.keys()
-        event, who, fresh, beyond = self.speakers.hear(event, self.most_ranks)
-        self.coverage.leave_out(beyond, self.most_ranks)
-        if fresh:
-            self.coverage.hear(who.ranks, who.world_sizes)
-            ranks_before = len(self.open.slot)
-            self.open.place(who.ranks, event.node)
-            if len(self.open.slot) > ranks_before:
-                self.unheard_waived = False
-        if self.waived:
-            self.waived.difference_update(self.open.slot[rank] for rank in who.ranks)
-        ready = self.gather.push(event, enough(self.coverage.producers, backlog=self.rows.at_once > 0))
-        return self._advance(ready) if ready else []
-
-    def next_launch(self) -> "JobWindows":
-        """One that has seen nothing of the next launch."""
-        return JobWindows()
-
-    def bound_ranks(self, most: int) -> None:
-        """Leave out ranks from number ``most`` on."""
-        self.most_ranks = most
-
-    def share_rows(self, rows: SharedRows) -> None:
-        """Read the rows of messages from ``rows``, which other decisions read them from as well."""
-        self.rows = rows
+    def update(self, batch: Batch) -> list[RankWindow | JobWindow]:
+        """Take in a few messages; the windows that they complete."""
+        if batch.of_steps:
+            newest = batch.of_steps[-1]
+            self.owner = (newest.cluster, newest.job, newest.attempt)
+        if batch.collectives is not None:
+            self.collectives.update(batch.collectives)
+        return [window for step in batch.steps for window in self._take(step)]
 
     def finish(self) -> list[RankWindow | JobWindow]:
-        """The windows that the messages that still wait complete; all that are open where the job has ended."""
-        found = self._advance(ready) if (ready := self.gather.drain()) else []
-        ended = self.open.slot and not self.reporting and len(self.open.slot) >= self.coverage.expected
-        return found + self._close_all() if ended else found
+        """All windows that are open where the job has ended."""
+        return self.conclude() if self.ingest.ended else []
 
     def conclude(self) -> list[RankWindow | JobWindow]:
-        """The windows that are open at the end of all events, as they are."""
-        return self._close_all()
-
-    def expire(self) -> list[RankWindow | JobWindow]:
-        """The windows that are open when the job is forgotten, idle for long: more steps would be of later ones."""
-        return self._close_all()
-
-    def _advance(self, batches: list[StepTimings]) -> list[RankWindow | JobWindow]:
-        self.open.update(self.rows.of(batches))
-        self.collectives.update(self.rows.sums_of([one for one in batches if isinstance(one, StepTimings)]))
-        out: list[RankWindow | JobWindow] = []
-        while closed := self._close():
-            out += self._emit(*closed)
-        return out
-
-    def _close_all(self) -> list[RankWindow | JobWindow]:
-        """All windows that are open, though no later step shows that they are over."""
-        out: list[RankWindow | JobWindow] = []
-        while closed := self._close(last=True):
-            out += self._emit(*closed)
+        """The windows that are open at the end of all events, as they are; more steps would be of later ones."""
+        out = [window for step in self.ingest.steps.drain() for window in self._take(step)]
+        out += self._close(None)
+        self.second = None
         for at, length_s in enumerate(JOB_WINDOWS_S[1:]):
             if (level := self.levels[at]) is not None:
                 out += self._windows(length_s, level[0] * length_s, level[1])
             self.levels[at] = None
         return out
 
-    def _close(self, *, last: bool = False) -> tuple[int, int] | None:
-        """The first second that is over, and how many steps it holds; ``last``: over or not."""
-        self._choose_reference()
-        open_steps = self.open
-        if last and self.reference >= 0 and np.isnan(open_steps.start_s[: open_steps.used, self.reference]).all():
-            self._refer_to_lowest(~np.isnan(open_steps.start_s[: open_steps.used]).all(axis=0))
-        starts = open_steps.start_s[: open_steps.used, self.reference] if self.reference >= 0 else np.zeros(0)
-        if not last and starts.size and np.floor(open_steps.newest_s[self.reference]) <= starts[0]:
-            return None  # The reference has told no later second.
-        told = np.flatnonzero(~np.isnan(starts))
-        if not told.size:
+    def _take(self, step: Step) -> list[RankWindow | JobWindow]:
+        """Put ``step`` into its second; the windows that are over with it."""
+        out: list[RankWindow | JobWindow] = []
+        start_s = self._start_s(step)
+        if start_s is not None:
+            self.before_s, self.before = start_s, step.starts_s
+            second = math.floor(start_s)
+            if self.second is None:
+                self.second = second
+            elif not self.second - PATIENCE_S <= second <= self.second:
+                out = self._close(step)
+                self.second = second
+                step = step._replace(by_all=0)  # They are counted in the second before.
+        self.steps.append(step)
+        if len(self.steps) * step.starts_s.size > MOST_CELLS:
+            self._sum_up()
+        return out
+
+    def _start_s(self, step: Step) -> float | None:
+        """When ``step`` began by the clock of the reference; None where no rank has closed it."""
+        starts_s = step.starts_s
+        if 0 <= self.reference < starts_s.size and not math.isnan(start_s := float(starts_s[self.reference])):
+            return start_s
+        heard = np.flatnonzero(~np.isnan(starts_s))
+        if not heard.size:
             return None
-        second = np.floor(starts)
-        second[: told[0]] = second[told[0]]
-        # A step that the reference did not tell belongs with the one before; a clock set back does not go back.
-        second = np.fmax.accumulate(second)
-        later = np.flatnonzero(second > second[0])
-        if last:
-            return int(second[0]), int(later[0]) if later.size else open_steps.used
-        if not later.size:
-            return None
-        steps = int(later[0])
-        over_s = float(open_steps.newest_s[self.reference]) - float(second[0]) - JOB_WINDOWS_S[0]
-        if not self._all_told(open_steps.last_of(steps), over_s > PATIENCE_S):
-            return None
-        return int(second[0]), steps
+        both = heard[heard < self.before.size]
+        both = both[~np.isnan(self.before[both])]
+        if both.size:
+            return self.before_s + float(starts_s[both[0]] - self.before[both[0]])
+        self.reference = int(heard[0])
+        return float(starts_s[self.reference])
 
-    def _all_told(self, step: int, patience_over: bool) -> bool:
-        behind = set(np.flatnonzero(self.open.last_step[: len(self.open.slot)] < step).tolist()) - self.waived
-        unheard = len(self.open.slot) < self.coverage.expected and not self.unheard_waived
-        if patience_over:
-            self.waived |= behind
-            self.unheard_waived |= unheard
-            return True
-        return not behind and not unheard
+    def _sum_up(self) -> None:
+        """Let go of the steps that are open, but for what they amount to."""
+        if self.steps:
+            sums = part(self.steps, self.ingest.nodes)
+            self.sums, self.steps = sums if self.sums is None else merge(self.sums, sums), []
 
-    def _choose_reference(self) -> None:
-        """The lowest rank; once it keeps silent while others go on for ``PATIENCE_S``, the lowest of those."""
-        open_steps = self.open
-        if not open_steps.slot:
-            return
-        if self.reference < 0 or open_steps.closed < 0:
-            self.reference = open_steps.slot[min(open_steps.slot)]
-        last_step = open_steps.last_step[self.reference]
-        if not open_steps.used or open_steps.numbers[-1] <= last_step:
-            return
-        row = int(np.searchsorted(open_steps.numbers, last_step, side="right"))
-        self._refer_to_lowest(open_steps.newest_s - open_steps.start_s[row] > PATIENCE_S)
-
-    def _refer_to_lowest(self, slots: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
-        """Follow the clock of the lowest rank of these ``slots``, where there is one."""
-        if slots.any():
-            ranks = self.open.ranks
-            self.reference = min(np.flatnonzero(slots).tolist(), key=lambda slot: ranks[slot])
-
-    def _emit(self, second: int, steps: int) -> list[RankWindow | JobWindow]:
-        """The windows that the first ``steps`` open steps, of one ``second``, complete; those are then closed."""
-        sums = part(self.open, steps, self.collectives)
+    def _close(self, later: Step | None) -> list[RankWindow | JobWindow]:
+        """The windows that are over: ``later`` is the first step of another second, None where no more are reported."""
+        self._sum_up()
+        sums, second = self.sums, self.second
+        self.sums = None
+        if sums is None or second is None:
+            return []
+        sums.left_out += self.ingest.steps.left_out_next() if later is None else later.by_all
+        sums.last_step = sums.last_step if later is None else later.step - 1
+        sums.collectives = self.collectives.take(sums.last_step - 1)
         out = self._windows(JOB_WINDOWS_S[0], second, sums)
         for at, length_s in enumerate(JOB_WINDOWS_S[1:]):
             number = int(second // length_s)
@@ -182,7 +126,6 @@ class JobWindows:
                 out += self._windows(length_s, open_[0] * length_s, open_[1])
                 open_ = None
             self.levels[at] = (number, sums if open_ is None else merge(open_[1], sums))
-        self.open.drop(steps)
         return out
 
     def _windows(self, length_s: float, start_s: float, sums: Part) -> list[RankWindow | JobWindow]:
@@ -194,50 +137,33 @@ class JobWindows:
             "start_s": float(start_s),
             "length_s": length_s,
         }
-        return windows(sums, self.open, common)
+        return windows(sums, self.ingest.steps.first_told, self.ingest.nodes, common)
 
-    def snapshot(self) -> bytes:
-        """The whole state, compressed."""
-        return at_once(self.cutting()).pack()
-
-    def cutting(self) -> Steps:
-        """The same as it is now, to be packed later."""
-        state: dict[str, Any] = {
-            "coverage": self.coverage.snapshot(),
-            "gather": self.gather.snapshot(),
-            "open": self.open.snapshot(),
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data and arrays."""
+        steps = [[one.step, one.seconds, one.starts_s, one.by_all] for one in self.steps]
+        return {
             "collectives": self.collectives.snapshot(),
             "reference": self.reference,
-            "waived": sorted(self.waived),
-            "unheard_waived": self.unheard_waived,
+            "before_s": self.before_s,
+            "before": self.before,
+            "second": self.second,
+            "steps": steps,
+            "sums": self.sums and self.sums.snapshot(),
             "levels": [level and [level[0], level[1].snapshot()] for level in self.levels],
-            "reporting": sorted(self.reporting),
             "owner": list(self.owner),
         }
-        return cutting(_LAYOUT, state)
 
-    @classmethod
-    def restore(cls, data: bytes) -> "JobWindows":
-        """The decision that ``snapshot`` described.
-
-        Raises:
-            ValueError: ``data`` is no snapshot of this version.
-        """
-        state = unpack(_LAYOUT, data)
-        made = cls()
-        with described():
-            made.coverage.load(state["coverage"])
-            made.gather.load(state["gather"])
-            made.open.load(state["open"])
-            made.collectives.load(state["collectives"])
-            made.reference = state["reference"]
-            made.waived = set(state["waived"])
-            made.unheard_waived = state["unheard_waived"]
-            made.levels = [level and (level[0], _part(level[1])) for level in state["levels"]]
-            made.reporting = set(state["reporting"])
-            cluster, job, attempt = state["owner"]
-            made.owner = (cluster, job, attempt)
-        return made
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        self.collectives.load(data["collectives"])
+        self.reference, self.second = data["reference"], data["second"]
+        self.before_s, self.before = data["before_s"], data["before"]
+        self.steps = [Step(step, seconds, starts_s, by_all=by_all) for step, seconds, starts_s, by_all in data["steps"]]
+        self.sums = data["sums"] and _part(data["sums"])
+        self.levels = [level and (level[0], _part(level[1])) for level in data["levels"]]
+        cluster, job, attempt = data["owner"]
+        self.owner = (cluster, job, attempt)
 
 
 def _part(data: dict[str, Any]) -> Part:

@@ -22,8 +22,8 @@ from paceline.events import (
     NodeDescribed,
 )
 from paceline.gpu import throttle
+from paceline.sequences import Sequences
 
-from ..coverage import CoverageTracker
 from ..nodes.gpu_rows import possible
 from ..nodes.tenants import Tenants, claims
 from ..robust import known_or_zero
@@ -33,7 +33,7 @@ from .energy import Meters, WindowEnergy, part_before
 
 #: GPUs a node may have; more subjects than this are not believed.
 MOST_SUBJECTS = 256
-_LAYOUT = 6
+_LAYOUT = 7
 
 #: The columns whose mean and maximum say something.
 DEVICE_MEASURES = (
@@ -151,7 +151,7 @@ class SampleWindows:
     columns: tuple[str, ...] = ()
 
     def __init__(self) -> None:
-        self.coverage = CoverageTracker()
+        self.sequences = Sequences()
         self.open: dict[tuple[str, float], OpenWindow] = {}
         self.meters = Meters()
 
@@ -171,7 +171,6 @@ class SampleWindows:
                     window.draw(drawn, use, after_s=None, until_s=after_s)
                     done.append((length_s, window))
                 elif len(self.open) >= MOST_SUBJECTS * len(NODE_WINDOWS_S):
-                    self.coverage.note("subjects beyond the limit")
                     continue
                 window = self.open[subject, length_s] = OpenWindow(number, len(row))
             window.add(row)
@@ -184,7 +183,7 @@ class SampleWindows:
         return pack(
             _LAYOUT,
             {
-                "coverage": self.coverage.snapshot(),
+                "sequences": self.sequences.snapshot(),
                 "open": windows,
                 "own": self.own(),
                 "meters": self.meters.snapshot(),
@@ -208,7 +207,7 @@ class SampleWindows:
         state = unpack(_LAYOUT, data)
         made = cls()
         with described():
-            made.coverage.load(state["coverage"])
+            made.sequences = Sequences.restore(state["sequences"])
             for subject, length_s, values in state["open"]:
                 made.open[subject, length_s] = OpenWindow.restore(values)
             made.meters.load(state["meters"])
@@ -243,7 +242,7 @@ class DeviceWindows(SampleWindows):
         if isinstance(event, NodeDescribed):
             self.users.describe(event)
             return []
-        if not self.coverage.admit(event.producer, event.sequence):
+        if not self.sequences.admit(event.producer, event.sequence):
             return []
         windows = []
         coming = self.users.coming(event)
@@ -253,11 +252,9 @@ class DeviceWindows(SampleWindows):
         power = (event.energy_j, event.power_w, event.power_limit_w)
         for device, time_s, row, *measured in zip(event.device, event.time_s, rows, *power, strict=True):
             if not 0 <= device < len(event.uuids):
-                self.coverage.note("rows of an unnamed device")
                 continue
             uuid, at_s = event.uuids[device], event.t0_s + time_s
             if not possible(at_s):
-                self.coverage.note("rows at an impossible time")
                 continue
             one = self.meters.update(uuid, at_s, *measured)
             use = self.users.of(uuid, at_s, coming)
@@ -294,7 +291,7 @@ class HostWindows(SampleWindows):
 
     def update(self, event: HostSamples) -> list[HostWindow]:
         """Take in one batch; the windows that it completes."""
-        if not self.coverage.admit(event.producer, event.sequence):
+        if not self.sequences.admit(event.producer, event.sequence):
             return []
         windows = []
         untold = [None] * len(event.time_s)
@@ -303,7 +300,6 @@ class HostWindows(SampleWindows):
         for time_s, row, *counted in zip(event.time_s, rows, *counters, strict=True):
             at_s = event.t0_s + time_s
             if not possible(at_s):
-                self.coverage.note("rows at an impossible time")
                 continue
             metered = {
                 name: self.meters.update(name, at_s, joules, None, HOST_LIMIT_W)

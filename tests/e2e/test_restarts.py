@@ -13,7 +13,7 @@ from experiments.analyzed import findings_in
 from paceline import columns, recording, wire
 from paceline.events import JobDescribed, StepTimings
 from paceline.topics import BY_NAME, JOB, OP
-from streams.step_rows import step_rows
+from streams.ingest.step_rows import step_rows
 
 SCRIPT = Path(__file__).parent / "scripts" / "restarting.py"
 APART = SCRIPT.with_name("restarting_apart.py")

@@ -18,7 +18,7 @@ import pytest
 from paceline import recording, wire
 from paceline.events import OPS
 from paceline.topics import BY_NAME
-from streams.step_rows import step_rows
+from streams.ingest.step_rows import step_rows
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(__file__).parent / "scripts"

@@ -9,7 +9,7 @@ from importers.log_wrappers import pieces
 from importers.nccl_log import NcclLogs, plain_words
 from importers.notes import Notes
 from paceline import wire
-from streams.jobs.job_diagnosis import JobDiagnosis
+from tests.streams.job_lines import JobDiagnosis
 
 WORLD = 8
 

@@ -12,7 +12,7 @@ from importers.nccl_log import NcclLogs
 from importers.nccl_log_lines import MOST_LINE, Channel, Init, Told, Warned, bare_version, speech
 from importers.notes import Notes, SourceError
 from paceline import wire
-from streams.jobs.job_diagnosis import JobDiagnosis
+from tests.streams.job_lines import JobDiagnosis
 
 WORLD = 8
 

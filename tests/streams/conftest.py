@@ -27,8 +27,8 @@ from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.wire import sample_columns
 from streams.balance.job_balance import JobBalance
-from streams.collective_batch import CollectiveBatch, collective_batch
-from streams.coverage import CoverageTracker
+from streams.ingest.collective_batch import CollectiveBatch, collective_batch
+from streams.ingest.coverage import CoverageTracker
 from tests.balanced_job import BalancedJob
 from tests.rated_nodes import described, speed
 from tests.streams.real_workers import Workers

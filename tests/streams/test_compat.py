@@ -114,6 +114,34 @@ def test_committing_nothing_does_nothing(monkeypatch):
     asyncio.run(run())
 
 
+def test_a_partition_without_a_position_yet_kills_nobody(monkeypatch):
+    """Faust looks every few seconds; right after an assignment the client has no position, and says so by an error."""
+    monkeypatch.setattr(Consumer, "verify_all_partitions_active", Consumer.verify_all_partitions_active)
+
+    async def pause(_):
+        pass
+
+    async def look():
+        client = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
+        client.assign([TopicPartition("op", 3)])
+        states = client._subscription.subscription.assignment
+        looking = SimpleNamespace(
+            assignment=lambda: states.tps,
+            sleep=pause,
+            should_stop=False,
+            verify_event_path=lambda _, at: states.state_value(at).position,
+        )
+        try:
+            await Consumer.verify_all_partitions_active(looking)
+        finally:
+            await client.stop()
+
+    with pytest.raises(AssertionError):
+        asyncio.run(look())
+    compat.verify_nothing()
+    asyncio.run(look())
+
+
 @pytest.mark.parametrize(
     ("asked", "waits"), [({}, compat.FETCH_WAIT_MS), ({"fetch_max_wait_ms": 1500}, 100), ({"fetch_max_wait_ms": 5}, 5)]
 )

@@ -11,11 +11,10 @@ from paceline import topics, wire
 from paceline.events import Column, StepTimings
 from streams.balance.job_balance import JobBalance
 from streams.cluster_ratings import ClusterRatings
-from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.keyed_state import KeyedState
 from streams.nodes.node_diagnosis import NodeDiagnosis
-from streams.windows.job_windows import JobWindows
 from streams.windows.node_windows import DeviceWindows, HostWindows
+from tests.streams.job_lines import JobDiagnosis, JobWindows
 from tests.timings import changed, listed
 
 MESSY = {"ranks": 4, "seconds": 14, "slow": 1, "slow_from_s": 4, "skew_s": -7200.0}

@@ -7,10 +7,7 @@ import pytest
 
 from paceline import topics
 from paceline.events import Thresholds
-from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.keyed_state import Key, KeyedState, state_key
-from streams.snapshots import pack
-from streams.windows.job_windows import JobWindows
 
 
 class Tally:
@@ -20,7 +17,7 @@ class Tally:
 
     def __init__(self):
         self.count = 0
-        self.rows = None
+        self.backlog = None
         self.most = None
 
     def update(self, event):
@@ -30,8 +27,8 @@ class Tally:
     def finish(self):
         return [f"{type(self).__name__} at the end"]
 
-    def share_rows(self, rows):
-        self.rows = rows
+    def share_backlog(self, backlog):
+        self.backlog = backlog
 
     def bound_ranks(self, most):
         self.most = most
@@ -131,13 +128,13 @@ def test_a_topic_that_nobody_wants_is_no_news(event):
 
 
 def test_no_table_is_the_one_of_the_service_and_an_empty_one_is_empty(event):
-    """A job's phases go to its diagnosis and its windows."""
+    """A job's phases go to its state."""
     whole, nothing = KeyedState(), KeyedState({})
     whole.update(topics.OP, event)
     nothing.update(topics.OP, event)
-    assert list(whole.decisions) == ["JobDiagnosis", "JobWindows"]
+    assert list(whole.decisions) == ["JobState"]
     assert nothing.decisions == {}
-    assert list(KeyedState.restore(whole.snapshot()).decisions) == ["JobDiagnosis", "JobWindows"]
+    assert list(KeyedState.restore(whole.snapshot()).decisions) == ["JobState"]
 
 
 def test_all_that_held_something_back_say_it_at_the_end(event):
@@ -147,15 +144,15 @@ def test_all_that_held_something_back_say_it_at_the_end(event):
     assert state.finish() == ["Other at the end", "Tally at the end"]
 
 
-def test_decisions_read_the_same_rows_and_let_go_of_them(event):
-    """One ``SharedRows`` for all of them, also after a restart; between two events it holds no message."""
-    state = KeyedState()
+def test_decisions_judge_as_many_together_as_there_are_at_hand(event):
+    """All of one key by one number, also after a restart."""
+    state = KeyedState(BOTH)
     state.update(topics.OP, event)
-    for one in (state, KeyedState.restore(state.snapshot())):
+    for one in (state, KeyedState.restore(state.snapshot(), BOTH)):
+        one.update(topics.OP, event, at_once=7)
+        assert {decision.backlog.at_once for decision in one.decisions.values()} == {7}
         one.update(topics.OP, event)
-        diagnosis, windows = one.decisions["JobDiagnosis"], one.decisions["JobWindows"]
-        assert diagnosis.phases.rows is windows.rows is one.rows
-        assert (one.rows.messages, one.rows.rows) == ((), None)
+        assert {decision.backlog.at_once for decision in one.decisions.values()} == {0}
 
 
 def test_every_decision_that_keeps_ranks_is_told_the_bound(event):
@@ -208,22 +205,6 @@ def test_a_decision_that_is_no_more_is_passed_over(event, caplog):
     assert again.update(topics.OP, event) == ["Tally 2"]
 
 
-def test_the_windows_go_on_where_the_diagnosis_restarts(make_training, caplog):
-    """Of the real ones: a layout that this version does not read costs the verdicts alone."""
-    state = KeyedState()
-    for event in make_training(seconds=5):
-        state.update(topics.OP, event)
-    parts = msgspec.msgpack.decode(state.snapshot(), type=dict[str, bytes])
-    parts["JobDiagnosis"] = pack(1, {"of": "an earlier build"})
-    with caplog.at_level(logging.WARNING):
-        again = KeyedState.restore(msgspec.msgpack.encode(parts))
-    assert list(again.decisions) == ["JobWindows"]
-    assert again.decisions["JobWindows"].snapshot() == parts["JobWindows"]
-    assert [message.split(" (")[0] for message in caplog.messages] == [
-        "JobDiagnosis restarts: its stored state is not readable"
-    ]
-
-
 def test_a_state_of_no_decision_is_a_state():
     """Stored before the first event; nothing is said of it."""
     assert KeyedState.restore(KeyedState().snapshot()).decisions == {}
@@ -251,6 +232,6 @@ def test_parts_are_stored_under_the_names_of_their_decisions(event):
     state.update(topics.OP, event)
     assert state.launches is not None
     assert msgspec.msgpack.decode(state.snapshot()) == {
-        **{kind.__name__: state.decisions[kind.__name__].snapshot() for kind in (JobDiagnosis, JobWindows)},
+        "JobState": state.decisions["JobState"].snapshot(),
         "Launches": state.launches.snapshot(),
     }

@@ -10,8 +10,8 @@ import pytest
 from paceline.columns import durations, offsets, whole
 from paceline.events import DeviceSamples, Finding, Speakers, StepTimings
 from streams.episodes.crowd import MOST_SINGLE
-from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.nodes.node_diagnosis import NodeDiagnosis
+from tests.streams.job_lines import JobDiagnosis
 from tests.work_done import counted
 
 #: Answers to one message.

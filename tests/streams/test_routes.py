@@ -19,14 +19,13 @@ from paceline.events import (
     Suggestion,
 )
 from streams.cluster_events import ADVICE, PASSED_ON
-from streams.routes import ROUTES, BoundsRanks, Patient, ReadsRows, TakesAdviceSettings, topic_of
+from streams.routes import ROUTES, BoundsRanks, JudgesTogether, Patient, TakesAdviceSettings, topic_of
 
 GOLDEN = Path(__file__).parents[1] / "paceline" / "golden"
 DECISIONS = {kind for kinds in ROUTES.values() for kind in kinds}
 #: What each decision is told; another line here is a change of the architecture.
 TOLD = {
-    "JobDiagnosis": {"op", "collective", "threshold"},
-    "JobWindows": {"op"},
+    "JobState": {"op", "collective", "threshold"},
     "DeviceWindows": {"device", "node"},
     "HostWindows": {"host"},
     "NodeDiagnosis": {"device", "host", "node"},
@@ -85,14 +84,14 @@ def test_decisions_have_names_of_their_own():
 
 
 def test_what_a_decision_offers_beyond_that_is_seen():
-    """Held-back events, rows that others read, and a bound on ranks: of those that judge a job's phases."""
+    """Held-back events, several judged together, and a bound on ranks: of what judges a job."""
     offered = {
-        kind.__name__: {one.__name__ for one in (Patient, ReadsRows, BoundsRanks) if isinstance(kind(), one)}
+        kind.__name__: {one.__name__ for one in (Patient, JudgesTogether, BoundsRanks) if isinstance(kind(), one)}
         for kind in DECISIONS
     }
-    assert {name for name, offers in offered.items() if "Patient" in offers} == {"JobDiagnosis", "JobWindows"}
-    assert {name for name, offers in offered.items() if "ReadsRows" in offers} == {"JobDiagnosis", "JobWindows"}
-    assert {name for name, offers in offered.items() if "BoundsRanks" in offers} == {"JobDiagnosis", "JobWindows"}
+    assert {name for name, offers in offered.items() if "Patient" in offers} == {"JobState"}
+    assert {name for name, offers in offered.items() if "JudgesTogether" in offers} == {"JobState"}
+    assert {name for name, offers in offered.items() if "BoundsRanks" in offers} == {"JobState"}
     assert [kind.__name__ for kind in DECISIONS if isinstance(kind(), TakesAdviceSettings)] == ["ClusterAdvice"]
 
 

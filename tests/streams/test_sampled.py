@@ -12,12 +12,11 @@ from paceline.events import Finding, JobWindow, StepTimings
 from simulator.fault import parse
 from simulator.job import Job
 from simulator.spec import Spec
-from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.reports.panel import panel
 from streams.reports.summary import Summary
-from streams.windows.job_windows import JobWindows
 from tests.regression.rewrite import HERE
 from tests.sampled import Period, thinned
+from tests.streams.job_lines import JobDiagnosis, JobWindows
 
 JOBS: dict[str, dict[str, Any]] = {
     "compute": {"ranks": 8, "seed": 3, "faults": (parse("compute:rank=3,size=0.3,from=100"),)},

@@ -84,6 +84,20 @@ def test_whoever_is_slow_to_join_has_not_stood_still(worker):
     asyncio.run(joining())
 
 
+def test_one_that_is_ready_must_not_stand_still_from_then_on(worker):
+    """Not from its next look on: a stop in between would go unnoticed, and old states be stored."""
+    seen = []
+
+    async def ready():
+        started = worker(None)
+        app = SimpleNamespace(start=lambda: asyncio.sleep(0.0), should_stop=True, crash_reason=None)
+        app.conf = SimpleNamespace(id="streams")
+        await started._start(app, SimpleNamespace(beat=lambda: seen.append(started.ready)))
+
+    asyncio.run(ready())
+    assert seen == [False]
+
+
 #: A worker that never gets ready the first time, as one whose group deals it nothing, and then as it is.
 HANGS_ONCE = """
 import asyncio, os, sys

@@ -9,12 +9,11 @@ import pytest
 from paceline import columns
 from paceline.events import OP_INDEX, CollectiveCalls, Column, StepTimings
 from paceline.events import OPS as ALL_OPS
+from streams.ingest.steps import Step
 from streams.jobs.cohorts import Cohorts
 from streams.jobs.job_episodes import JudgedWindow
-from streams.jobs.steps import Step
 from streams.jobs.ticks import Tick, Ticks
 from streams.jobs.window_sums import PAIR_SUMS, WindowSums
-from streams.step_rows import MicrobatchRows, StepRows
 from tests.timings import speakers
 
 OPS = ["data", "forward", "backward", "optimizer", "gc", "cpu_wait", "communication", "step"]
@@ -157,28 +156,6 @@ def tick(number: int, cohorts: Cohorts | None = None, **phases: list[float]) -> 
     return made
 
 
-def op_rows(*rows: tuple[int, int, str, float, float] | tuple[int, int, str, float, float, int]) -> StepRows:
-    """Rows of phases: (rank, step, op, start, seconds) each, and the micro-batch where it has one."""
-    cells = list(dict.fromkeys((rank, step) for rank, step, *_ in rows))
-    seconds = np.full((len(ALL_OPS), len(cells)), np.nan)
-    start_s = np.full(len(cells), np.nan)
-    passes: list[tuple[int, int, int, float, float]] = []
-    unknown = 0
-    for rank, step, op, start, took, *batch in rows:
-        if op not in OP_INDEX:
-            unknown += 1
-            continue
-        where = OP_INDEX[op], cells.index((rank, step))
-        seconds[where] = np.nansum([seconds[where], took])
-        start_s[where[1]] = start if op == "step" else np.fmin(start_s[where[1]], start)
-        if batch and batch[0] >= 0 and op in ("forward", "backward"):
-            passes.append((rank, step, batch[0], *((took, np.nan) if op == "forward" else (np.nan, took))))
-    told = list(zip(*passes, strict=True)) or [()] * 5
-    micro = MicrobatchRows(*(np.array(column, dtype=np.int64) for column in told[:3]), *map(np.array, told[3:]))
-    ranks, steps = (np.array(column, dtype=np.int64) for column in zip(*cells, strict=True))
-    return StepRows(ranks, steps, start_s, seconds, micro, np.zeros(len(cells), dtype=np.int64), unknown)
-
-
 def window_sums(number: int, steps: int = 10, held_back_s: float = 0.0, pairs=None, **ops: list[float]) -> WindowSums:
     """The window of that number: each rank's seconds of each op, and in ``step`` of whole steps, or the ops' sum."""
     ranks = len(next(iter(ops.values())))
@@ -203,12 +180,6 @@ def make_step() -> Callable[..., Step]:
 def make_tick() -> Callable[..., Tick]:
     """Makes one tick of all ranks from seconds of its phases."""
     return tick
-
-
-@pytest.fixture
-def make_rows() -> Callable[..., StepRows]:
-    """Makes rows of phases, as the steps are told them."""
-    return op_rows
 
 
 @pytest.fixture

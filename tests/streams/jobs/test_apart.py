@@ -6,10 +6,10 @@ import pytest
 
 from paceline import columns
 from paceline.events import Speakers, StepTimings
+from streams.job_state import Backlog
 from streams.jobs.apart import Apart, is_apart, relation, said
-from streams.jobs.job_diagnosis import JobDiagnosis
-from streams.shared_rows import SharedRows
 from streams.snapshots import pack, unpack
+from tests.streams.job_lines import JobDiagnosis
 from tests.streams.jobs.conftest import OPS
 
 
@@ -98,9 +98,9 @@ def test_waiting_that_is_measured_from_some_message_on_is_judged_alike_from_a_ba
     unknown = columns.durations([np.nan] * 30)
     for at, event in enumerate(events[:blind]):
         events[at] = msgspec.structs.replace(event, phases=event.phases | {"communication": unknown})
-    together, rows = JobDiagnosis(), SharedRows()
-    rows.at_once = 16
-    together.share_rows(rows)
+    together, backlog = JobDiagnosis(), Backlog()
+    backlog.at_once = 16
+    together.share_backlog(backlog)
     findings = [one for event in events for one in together.update(event)] + together.finish() + together.conclude()
     assert findings == found(events) != []
 

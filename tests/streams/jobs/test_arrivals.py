@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streams.coverage import CoverageTracker
+from streams.ingest.coverage import CoverageTracker
 from streams.jobs.arrivals import ArrivalRows, Arrivals
 from streams.snapshots import pack, unpack
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from streams.jobs.job_diagnosis import JobDiagnosis
+from tests.streams.job_lines import JobDiagnosis
 from tests.timings import Link, Peer, changed, linked, listed, speaking
 
 

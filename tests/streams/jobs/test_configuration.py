@@ -7,7 +7,7 @@ import pytest
 from paceline.events import RankFact, RankFacts
 from streams.jobs import configuration
 from streams.jobs.configuration import MOST_FACTS, MOST_WORDS, Configuration, compared, said
-from streams.jobs.job_diagnosis import JobDiagnosis
+from tests.streams.job_lines import JobDiagnosis
 
 
 def tell(decision, fact, *words, first=0):
@@ -26,7 +26,7 @@ def test_ranks_that_agree_are_no_matter(count):
 def test_who_differs_from_a_clear_majority_is_named():
     """At once, with its word and the others'."""
     episode = tell(Configuration(), "network", "IB", "IB", "IB", "Socket")
-    told = said(episode, {3: ("node-1", "GPU-3")})
+    told = said(episode, {3: "node-1"})
     assert (episode.state, episode.cause, told.subject.ranks) == ("confirmed", "configuration", (3,))
     (one,) = told.evidence
     assert (one.name, one.rank, one.value, one.peers) == ("network", 3, 1, 3)

@@ -8,7 +8,7 @@ import pytest
 from paceline.events import RankEnd
 from streams.jobs.deaths import CONFIRM_S, MOST_ENDS, Deaths, said
 from streams.jobs.first_death import Blockage
-from streams.jobs.job_diagnosis import JobDiagnosis
+from tests.streams.job_lines import JobDiagnosis
 
 RANKS = 4
 GLOO = "[gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:21504"

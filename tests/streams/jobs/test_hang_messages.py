@@ -15,11 +15,9 @@ from paceline.events import (
     Speakers,
     StepTimings,
 )
-from streams.jobs.collective_verdicts import Collectives
-from streams.jobs.config import JobConfig
 from streams.jobs.hang import MOST_NEWS, Hang, HangConfig
-from streams.jobs.short_run import ShortRun
 from streams.jobs.waits import MOST_PLACES, Wait, Waits
+from tests.streams.job_lines import JobDiagnosis
 from tests.timings import speakers
 from tests.work_done import counted
 
@@ -64,7 +62,7 @@ def steps(rank, sequence, of=(), **more):
 @pytest.fixture
 def job():
     """One in which ranks 0, 1 and 3 have stood in collective 1 for half a minute, without rank 2."""
-    verdicts = Collectives(JobConfig(), ShortRun())
+    verdicts = JobDiagnosis()
     for rank in range(RANKS):
         verdicts.update(calls(rank, 0, rows=[0]))
     found = [one for rank in (0, 1, 3) for one in verdicts.update(waits(rank, 1, now_s=131.0))]
@@ -119,10 +117,12 @@ def test_a_look_lasts_until_its_rank_goes_on(job):
     job.update(steps(2, 1, now_s=131.0, looks=[look]))
     job.update(steps(2, 2))
     job.update(waits(0, 2, now_s=161.0))
-    assert [seen.line for seen in job.hang.tracker.get("job").measured.stop.places] == ["train.py:45 evaluate"]
+    assert [seen.line for seen in job.collectives.hang.tracker.get("job").measured.stop.places] == [
+        "train.py:45 evaluate"
+    ]
     job.update(steps(2, 3, of=[3]))
     job.update(waits(0, 3, now_s=162.0))
-    assert job.hang.tracker.get("job").measured.stop.places == []
+    assert job.collectives.hang.tracker.get("job").measured.stop.places == []
 
 
 def sums(reached):
@@ -151,7 +151,7 @@ def node(sequence, of=(), waiting=(), now_s=None, looks=(), reached=None):
 
 def test_the_rank_that_worked_is_not_missing_once_it_goes_on_before_some_of_those_who_waited_are_heard_of():
     """A long checkpoint ends: one message has the rank that made it and two that waited for it, the next the third."""
-    verdicts = Collectives(JobConfig(), ShortRun())
+    verdicts = JobDiagnosis()
     assert verdicts.update(node(0, reached=dict.fromkeys(range(RANKS), 0))) == []
     waiting = [(1, 100.001), (2, 100.003), (3, 100.0)]
     for turn in range(1, 8):

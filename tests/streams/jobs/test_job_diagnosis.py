@@ -14,13 +14,12 @@ from paceline.events import RANK_LIMIT, RankCondition, StepTimings, Thresholds
 from paceline.gpu.throttle import HARDWARE_THERMAL
 from paceline.sidecar.condition_columns import condition_columns
 from streams.jobs.config import JobConfig
-from streams.jobs.job_diagnosis import JobDiagnosis
-from streams.shared_rows import SharedRows
 from streams.snapshots import pack, unpack
+from tests.streams.job_lines import JobDiagnosis
 from tests.timings import changed, listed, speakers, speaking
 
 #: Of the state, as it is stored now.
-LAYOUT = 17
+LAYOUT = 1
 
 SLOW = {2: {"forward": 0.03, "backward": 0.06}}
 ROWS = ("rank", "step", "start_s", "step_s", "seq", "group", "operation", "bytes", "duration_s", "wait_s")
@@ -358,14 +357,6 @@ def test_thresholds_hold_after_a_restart(slow, whole):
     assert told(judged(slow, JobDiagnosis.restore(data, JobConfig()))) == told(whole)
 
 
-def test_thresholds_keep_the_shared_rows(slow):
-    """Who reads the same messages goes on with the same arrays."""
-    diagnosis, rows = JobDiagnosis(), SharedRows()
-    diagnosis.share_rows(rows)
-    judged([*slow[:3], thresholds(sigmas=4.0), slow[3]], diagnosis)
-    assert rows.messages == (slow[3],)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("when", [0, 4])
 def test_ranks_beyond_the_bound_are_in_no_verdict_of_either_line(slow, collective_batches, when):
@@ -443,8 +434,10 @@ def test_every_part_of_the_state_is_read_back(job, collective_batches, make_fact
     judged([replace(event, producer=f"told-{event.producer}") for event in make_facts(seconds=6, odd=5)], diagnosis)
     data = diagnosis.snapshot()
     state = unpack(LAYOUT, data)
-    blank = {name for line in ("phases", "collectives") for name in empty[line] if alike(state, empty, line, name)}
-    assert blank <= {"deaths", "links", "hang", "left_out"}
+    state, empty = state["diagnosis"] | {"ingest": state["ingest"]}, empty["diagnosis"] | {"ingest": empty["ingest"]}
+    lines = ("phases", "collectives", "ingest")
+    blank = {name for line in lines for name in empty[line] if alike(state, empty, line, name)}
+    assert blank <= {"deaths", "links", "hang", "left_out", "collectives_coverage"}
     assert JobDiagnosis.restore(data).snapshot() == data
 
 

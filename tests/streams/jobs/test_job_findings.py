@@ -12,7 +12,7 @@ from paceline.__main__ import main
 from paceline.events import Column, Finding, Thresholds
 from paceline.recording import Line, read
 from simulator.spec import BUS_BYTES_PER_S
-from streams.jobs.job_diagnosis import JobDiagnosis
+from tests.streams.job_lines import JobDiagnosis
 
 Simulate = Callable[..., list[Any]]
 

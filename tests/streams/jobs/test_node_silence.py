@@ -10,8 +10,8 @@ import pytest
 from paceline.columns import durations, offsets, whole
 from paceline.events import JobDescribed, Speakers, StepTimings
 from paceline.topics import OP
-from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.processor import Processor
+from tests.streams.job_lines import JobDiagnosis
 
 NODES = 4
 BEGAN_S = 1.7e9

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.events import OP_INDEX, OPS
+from streams.ingest.microbatches import Pairs
+from streams.ingest.steps import Step
 from streams.jobs import lateness
 from streams.jobs.cohorts import Cohorts
 from streams.jobs.lateness import TickHistory, late_ranks
-from streams.jobs.microbatches import Pairs
 from streams.jobs.pace import Pace, PaceConfig
-from streams.jobs.steps import Step
 from streams.jobs.straggler_config import StragglerConfig
 from streams.jobs.structure import Structure, StructureConfig
 from streams.jobs.ticks import Ticks

@@ -7,11 +7,11 @@ import pytest
 from paceline import columns, topics
 from paceline.events import CollectiveCalls, Finding, RankBreakdown, StepTimings
 from streams.jobs import short_run, short_run_evidence
-from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.jobs.short_run import MOST_CALLS, ShortRun
 from streams.jobs.short_run_evidence import MOST_TOLD
 from streams.processor import Processor
 from streams.robust import peers_median
+from tests.streams.job_lines import JobDiagnosis
 from tests.timings import numbers, speakers
 
 #: Milliseconds that eight ranks' devices computed, waited for others, copied and were idle, and from a kernel's launch

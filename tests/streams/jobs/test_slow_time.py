@@ -6,7 +6,7 @@ import pytest
 from paceline.events import OVERLAYS, RankCondition
 from paceline.gpu.throttle import HARDWARE_THERMAL
 from paceline.sidecar.condition_columns import condition_columns
-from streams.jobs.job_diagnosis import JobDiagnosis
+from tests.streams.job_lines import JobDiagnosis
 from tests.timings import listed
 
 replace = msgspec.structs.replace

@@ -10,9 +10,9 @@ from paceline.events import Finding
 from simulator.fault import parse
 from simulator.job import Job
 from simulator.spec import Spec
-from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.processor import Processor
 from streams.routes import ROUTES
+from tests.streams.job_lines import JobDiagnosis
 from tests.timings import listed
 
 SLOW = {"forward": 0.03, "backward": 0.06}

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.events import OP_INDEX
+from streams.ingest.steps import Step
 from streams.jobs.cohorts import Cohorts
-from streams.jobs.steps import Step
 from streams.jobs.ticks import PARTS, Ticks
 from tests.streams.jobs.conftest import step
 

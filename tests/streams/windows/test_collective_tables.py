@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from paceline.events import CollectiveLine
-from streams.collective_batch import summed_rows
+from streams.ingest.collective_batch import collective_batch
+from streams.ingest.coverage import CoverageTracker
 from streams.windows import collective_tables
 from streams.windows.collective_tables import CollectiveTables, merged, told
 
@@ -24,7 +25,7 @@ def sums(make_summed):
 
 
 def tell(tables, *messages):
-    tables.update(summed_rows(messages))
+    tables.update(collective_batch(messages, CoverageTracker()))
     return tables
 
 

@@ -6,9 +6,11 @@ import pytest
 from paceline import columns, topics, wire
 from paceline.events import DeviceWindow, JobWindow, RankWindow
 from paceline.sequences import Sequences
+from streams.ingest import ingest as ingest_file
 from streams.windows import job_windows as job_windows_file
-from streams.windows.job_windows import PATIENCE_S, JobWindows
+from streams.windows.job_windows import PATIENCE_S
 from streams.windows.node_windows import DeviceWindows, HostWindows
+from tests.streams.job_lines import JobWindows
 from tests.timings import changed, listed
 
 
@@ -88,13 +90,13 @@ def test_at_the_end_of_a_recording_the_windows_hold_every_step(make_training):
 
 def test_producers_without_end_are_not_all_remembered(make_training, monkeypatch):
     """Their names come from outside: those that say no goodbye are forgotten with their numbers."""
-    monkeypatch.setattr(job_windows_file, "MOST_PRODUCERS", 2)
+    monkeypatch.setattr(ingest_file, "MOST_PRODUCERS", 2)
     windows, first = JobWindows(), make_training(seconds=1)[0]
-    windows.coverage.sequences = Sequences(most=2)
+    windows.ingest.roster.sequences = Sequences(most=2)
     for number in range(50):
         windows.update(msgspec.structs.replace(first, producer=f"p{number}", sequence=0))
-        assert len(windows.reporting) <= 5
-    assert {"p49"} <= windows.reporting
+        assert len(windows.ingest.reporting) <= 5
+    assert {"p49"} <= windows.ingest.reporting
 
 
 def test_the_worst_rank_is_named_and_the_median_is_not_moved_by_it(make_training):
@@ -138,6 +140,62 @@ def test_a_node_that_falls_silent_does_not_stop_the_windows(make_training, quiet
     found = job_windows(said(JobWindows(), kept))
     assert found[-1].ranks == 2
     assert found[-1].last_step > 450
+
+
+def second_of(found, step):
+    """The second in which ``step`` is."""
+    return next(one.start_s for one in job_windows(found) if one.first_step <= step <= one.last_step)
+
+
+def test_steps_that_the_reference_has_not_reported_go_on_in_its_time(make_training):
+    """Its node falls silent; the others' clocks are days ahead, and no window is."""
+    events = make_training(seconds=60, skew_s=200_000.0)
+    kept = [event for event in events if event.node != "node-0" or event.sequence < 20]
+    windows = JobWindows()
+    found = said(windows, kept) + windows.conclude()
+    usual = said(JobWindows(), make_training(seconds=60))
+    assert [second_of(found, step) for step in range(0, 550, 50)] == [
+        second_of(usual, step) for step in range(0, 550, 50)
+    ]
+
+
+def test_a_message_of_the_reference_that_is_lost_moves_no_window(make_training):
+    """A second later it reports again, and its clock holds."""
+    events = make_training(seconds=20, skew_s=-3600.0)
+    kept = [event for event in events if (event.node, event.sequence) != ("node-0", 8)]
+    found, usual = said(JobWindows(), kept), said(JobWindows(), make_training(seconds=20))
+    last = job_windows(found)[-1].last_step
+    assert last > 150
+    assert [second_of(found, step) for step in range(last)] == [second_of(usual, step) for step in range(last)]
+
+
+@pytest.mark.parametrize(("back_s", "follows"), [(3.0, False), (7200.0, True)])
+def test_a_clock_that_is_set_back_a_little_is_waited_for_and_one_set_back_far_is_followed(
+    make_training, back_s, follows
+):
+    """All steps are in a window, none in two, and those of an hour are not in one."""
+    events = [
+        msgspec.structs.replace(event, t0_s=event.t0_s - back_s * (event.sequence >= 10))
+        for event in make_training(seconds=30)
+    ]
+    windows = JobWindows()
+    found = said(windows, events) + windows.conclude()
+    assert sum(one.steps for one in job_windows(found)) == 300
+    assert (min(one.start_s for one in job_windows(found)) < 1_700_000_000.0) == follows
+    assert max(one.steps for one in job_windows(found)) <= (20 if follows else 50)
+
+
+def test_steps_of_a_second_beyond_the_room_for_them_are_summed_up(make_training, monkeypatch):
+    """What they amount to is the same but for the medians, which are of parts."""
+    usual = said(JobWindows(), make_training(seconds=8))
+    monkeypatch.setattr(job_windows_file, "MOST_CELLS", 12)
+    found = said(JobWindows(), make_training(seconds=8))
+    assert len(found) == len(usual)
+    for this, that in zip(job_windows(found), job_windows(usual), strict=True):
+        assert (this.start_s, this.steps, this.first_step, this.last_step) == (
+            that.start_s, that.steps, that.first_step, that.last_step,
+        )  # fmt: skip
+        assert this.phase_median_s == pytest.approx(that.phase_median_s, abs=2e-6)
 
 
 def with_data(event, seconds):

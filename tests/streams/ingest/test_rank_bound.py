@@ -6,17 +6,18 @@ import msgspec
 import pytest
 
 from paceline import columns, topics, wire
-from paceline.events import Finding, OpenCollective, RankFacts, RankWindow
+from paceline.events import Finding, JobWindow, OpenCollective, RankFacts, RankWindow
 from paceline.settings import MOST_RANKS, SettingError
-from streams.jobs.job_diagnosis import JobDiagnosis
+from streams.ingest.rank_bound import within
+from streams.ingest.speakers import SpeakersHeard
+from streams.job_state import JobState
 from streams.processor import Processor
-from streams.rank_bound import within
-from streams.speakers import SpeakersHeard
-from streams.windows.job_windows import JobWindows
+from streams.windows.job_windows import MOST_CELLS
+from tests.streams.job_lines import JobDiagnosis
 from tests.timings import changed, listed, speaking
 
 BOUND = 4
-GOLDEN = Path(__file__).parents[1] / "paceline" / "golden"
+GOLDEN = Path(__file__).parents[2] / "paceline" / "golden"
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_the_bound_holds_when_thresholds_change(events):
     """Thresholds are changed while a job runs; the bound is not among them."""
     diagnosis = JobDiagnosis()
     diagnosis.bound_ranks(BOUND)
-    diagnosis.configure({"sigmas": 4.0})
+    diagnosis.line.configure({"sigmas": 4.0})
     findings = [found for event in events for found in diagnosis.update(event)]
     assert findings[-1].coverage.ranks_heard == BOUND
 
@@ -76,14 +77,13 @@ def test_no_table_is_longer_than_the_bound(events):
     kept, beyond = within(odd, BOUND)
     assert [listed(one) for one in (kept.rank, kept.step_s, kept.phases["forward"])] == [[], [], []]
     assert (listed(kept.speakers.world_sizes), beyond) == ([BOUND] * 3, 0)
-    windows, diagnosis = JobWindows(), JobDiagnosis()
-    for decision in (windows, diagnosis):
-        decision.bound_ranks(BOUND)
-        for event in [*events[:10], odd, *events[10:]]:
-            decision.update(event)
-    assert sorted(windows.open.slot) == list(range(BOUND))
-    assert diagnosis.phases.steps.ranks == BOUND
-    assert sorted(diagnosis.phases.places) == list(range(BOUND))
+    state = JobState()
+    state.bound_ranks(BOUND)
+    for event in [*events[:10], odd, *events[10:]]:
+        state.update(event)
+    assert state.ingest.steps.ranks == BOUND
+    assert sorted(state.ingest.nodes) == sorted(state.ingest.devices) == list(range(BOUND))
+    assert max(one.starts_s.size for one in state.windows.steps) == BOUND
 
 
 def test_who_stands_in_a_collective_is_bounded_alike(events):
@@ -106,26 +106,14 @@ def hundredfold(event):
 
 
 @pytest.mark.slow
-def test_open_steps_of_many_ranks_take_no_spare_room(make_training):
-    """What the windows of a job keep open is bounded by ranks x steps, room for later steps included."""
-    windows = JobWindows()
-    for event in make_training(ranks=1000, nodes=1, seconds=4, step_s=1.0):
-        windows.update(hundredfold(event))
-    assert len(windows.open.ranks) == 100_000
-    assert len(windows.open.phase_s) <= windows.open.most_steps == 8
-
-
-def test_nodes_that_join_one_by_one_move_the_tables_seldom(make_training):
-    """A job of ten thousand nodes would else copy its open steps ten thousand times."""
-    (event,) = make_training(ranks=1, nodes=1, seconds=1)
-    windows, sizes = JobWindows(), set()
-    for node in range(2000):
-        ranks, worlds = columns.whole([node]), columns.whole([2000])
-        who = msgspec.structs.replace(event.speakers, ranks=ranks, world_sizes=worlds)
-        windows.update(msgspec.structs.replace(event, producer=str(node), speakers=who))
-        sizes.add(windows.open.last_step.size)
-    assert len(windows.open.ranks) == 2000
-    assert len(sizes) < 25
+def test_steps_of_many_ranks_that_wait_for_their_second_are_few(make_training):
+    """Beyond a bound on steps times ranks they are summed up; the window says the same of them."""
+    state, said = JobState(), []
+    for event in make_training(ranks=1000, nodes=1, seconds=4, step_s=0.1):
+        said += state.update(hundredfold(event))
+        assert len(state.windows.steps) * 100_000 <= MOST_CELLS
+    windows = [one for one in said if isinstance(one, JobWindow) and one.length_s == 1.0]
+    assert [(one.ranks, one.steps) for one in windows] == [(100_000, 10)] * 3
 
 
 @pytest.mark.parametrize("value", ["0", "1048577", "many"])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .raw_columns import Ints
+from ..raw_columns import Ints
 
 
 class Words:

@@ -5,7 +5,7 @@ Rule of this file: pure; rows that cannot be are left out and counted. Collectiv
 long it stood waiting, is worked out here.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from paceline.columns import rows
 from paceline.events import RANK_LIMIT, CollectiveCalls, CollectiveSums, StepTimings
 
+from ..limits import ABSURD_S
+from ..raw_columns import Floats, Ints, floats, whole
 from .collective_rows import (
     NO_CALLS,
     NO_SPANS,
@@ -24,7 +26,6 @@ from .collective_rows import (
     Spans,
     Sums,
     calls_sound,
-    note_impossible,
     only_sound,
     spans_sound,
     split,
@@ -32,21 +33,10 @@ from .collective_rows import (
     together,
 )
 from .coverage import CoverageTracker
-from .limits import ABSURD_S
 from .link_rows import LinkRows, link_rows
-from .raw_columns import Floats, Ints, floats, whole
 from .vocabularies import Groups, Words
 
 CollectiveMessage = CollectiveCalls | StepTimings
-
-
-class Summed(NamedTuple):
-    """Collectives summed on their nodes: the rows that can be, the words that they number, and how many cannot be."""
-
-    sums: Sums
-    groups: Groups
-    operations: Words
-    impossible: int
 
 
 class CollectiveBatch(NamedTuple):
@@ -80,35 +70,18 @@ class CollectiveBatch(NamedTuple):
         return each
 
 
-def summed_rows(messages: Sequence[StepTimings], calls: tuple[Groups, Words] | None = None) -> Summed:
-    """The collectives that ``messages`` sum, in the words of ``calls``, where there are any, and their own."""
-    groups, operations = calls or (Groups(), Words())
-    parts = [one.collectives for one in messages if one.collectives]
-    if not parts:
-        return Summed(NO_SUMS, groups, operations, 0)
-    sums = _sums(parts, groups, operations)
-    kept, impossible = split(sums, sums_sound(sums))
-    return Summed(kept, groups, operations, impossible)
-
-
-def collective_batch(
-    messages: Sequence[CollectiveMessage],
-    coverage: CoverageTracker,
-    sums_of: Callable[[Sequence[StepTimings]], Summed] = summed_rows,
-) -> CollectiveBatch:
-    """What ``messages`` tell; rows that cannot be are noted in ``coverage``. ``sums_of``: see ``SharedRows``."""
+def collective_batch(messages: Sequence[CollectiveMessage], coverage: CoverageTracker) -> CollectiveBatch:
+    """What ``messages`` tell; rows that cannot be are noted in ``coverage``."""
     one_by_one = [message for message in messages if not isinstance(message, StepTimings)]
     steps = [message for message in messages if isinstance(message, StepTimings)]
+    groups, operations, calls, sums = Groups(), Words(), NO_CALLS, NO_SUMS
     if one_by_one:
-        words = (Groups(), Words())
-        calls = together(Calls, [_calls_of(message, *words) for message in one_by_one])
+        calls = together(Calls, [_calls_of(message, groups, operations) for message in one_by_one])
         calls = only_sound(calls, calls_sound(calls, _most_ranks(coverage)), coverage)
-        sums, groups, operations, impossible = summed_rows(steps, words)
-    else:
-        calls = NO_CALLS
-        sums, groups, operations, impossible = sums_of(steps)
-    note_impossible(coverage, impossible)
     summed = [(one.t0_s, one.collectives) for one in steps if one.collectives]
+    if summed:
+        sums = _sums([part for _, part in summed], groups, operations)
+        sums = only_sound(sums, sums_sound(sums), coverage)
     spans, reached = _progress(summed, groups, coverage)
     longest = [one.longest_wait_s for _, one in summed if 0 <= one.longest_wait_s <= ABSURD_S]
     if calls.rank.size:
@@ -224,4 +197,4 @@ def _sums(parts: Sequence[CollectiveSums], groups: Groups, operations: Words) ->
 
 def _most_ranks(coverage: CoverageTracker) -> int:
     """Ranks from this number on are none of the job, as far as is known: tables are as long as the highest rank."""
-    return min(coverage.plausible_ranks, RANK_LIMIT) if coverage.worlds else RANK_LIMIT
+    return min(coverage.plausible_ranks, RANK_LIMIT) if coverage.roster.worlds else RANK_LIMIT

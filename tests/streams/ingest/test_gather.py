@@ -7,7 +7,7 @@ from paceline import columns, events, topics
 from simulator.fault import parse
 from simulator.job import Job
 from simulator.spec import Spec
-from streams import gather
+from streams.ingest import gather
 from streams.jobs.collective_verdicts import Collectives
 from streams.processor import AT_ONCE, Processor
 from streams.routes import ROUTES
@@ -92,8 +92,8 @@ def small(request):
 
 
 def held(processor):
-    """How many messages each job's diagnosis holds back."""
-    states = [state.decisions["JobDiagnosis"] for state, _ in processor.states.values()]
+    """How many messages each job holds back."""
+    states = [state.decisions["JobState"] for state, _ in processor.states.values()]
     return [len(decision.held.waiting) for decision in states]
 
 
@@ -140,14 +140,14 @@ def test_whatever_comes_between_meets_a_small_job_as_it_would_have(small):
 def test_a_message_that_cannot_be_judged_costs_no_more_than_those_it_waited_with(small, monkeypatch):
     """What comes behind them is judged as before, and the slow rank is named; of its job some seconds are missing."""
     bad = small[len(small) // 2][1]
-    judge = Collectives.update
+    look = Collectives.look
 
-    def update(self, message):
-        if message is bad:
+    def looked(self, admitted):
+        if admitted.message is bad:
             raise ValueError("a message that nobody expected")
-        return judge(self, message)
+        return look(self, admitted)
 
-    monkeypatch.setattr(Collectives, "update", update)
+    monkeypatch.setattr(Collectives, "look", looked)
     processor, found, refused = Processor(), [], 0
     processor.backlog = True
     for topic, event in small:

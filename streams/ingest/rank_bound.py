@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from paceline.events import CollectiveCalls, Column, RankFacts, StepTimings
 
-from .raw_columns import array, whole
+from ..raw_columns import array, whole
 
 Timings = TypeVar("Timings", bound=StepTimings | CollectiveCalls)
 

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.events import OP_INDEX, OPS
-from streams.coverage import CoverageTracker
-from streams.jobs import steps as module
-from streams.jobs.steps import FEW_STEPS, Steps, StepsConfig
-from streams.step_rows import TOTAL, MicrobatchRows, StepRows
+from streams.ingest import steps as module
+from streams.ingest.coverage import CoverageTracker
+from streams.ingest.step_rows import TOTAL, MicrobatchRows, StepRows
+from streams.ingest.steps import FEW_STEPS, MESSAGE_STEPS, Steps, StepsConfig
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def steps():
 
 def made(world, **config):
     coverage = CoverageTracker()
-    coverage.hear(range(world), [world] * world)
+    coverage.roster.hear(range(world), [world] * world)
     return Steps(StepsConfig(**config), coverage)
 
 
@@ -135,15 +135,19 @@ def test_a_rank_that_falls_silent_is_waited_for_no_longer_than_patience(make_row
     assert steps.take_notes()["ranks that fell silent"] >= 1
 
 
-@pytest.mark.parametrize("number", [lambda at: 100_000 + at, lambda at: 100 + 350 * at], ids=["resumed", "sampled"])
-def test_how_long_to_wait_does_not_depend_on_step_numbers(make_rows, number):
-    """In a run that goes on from a checkpoint, or whose steps are sampled, a rank that stops is given up as soon."""
+@pytest.mark.parametrize(
+    ("number", "waits"),
+    [(lambda at: 100_000 + at, FEW_STEPS), (lambda at: 100 + 350 * at, MESSAGE_STEPS)],
+    ids=["resumed", "sampled"],
+)
+def test_how_long_to_wait_does_not_depend_on_step_numbers(make_rows, number, waits):
+    """In a run that goes on from a checkpoint, or whose steps are sampled, here each five minutes."""
     steps = made(3, patience_s=10.0)
     count = FEW_STEPS + 3
     told = [[(rank, number(at)) for rank in (0, 1, 2) if rank != 1 or at == 0] for at in range(count)]
     handed_on = [numbers(steps.update(make_rows(*whole(*cells)))) for cells in told]
-    assert handed_on[FEW_STEPS] == []
-    assert handed_on[FEW_STEPS + 1] == [number(at) for at in range(1, FEW_STEPS + 2)]
+    assert handed_on[waits] == []
+    assert handed_on[waits + 1] == [number(at) for at in range(1, waits + 2)]
 
 
 def test_a_rank_that_never_speaks_is_waited_for_once(make_rows):
@@ -222,3 +226,71 @@ def test_tables_made_in_one_pass_are_those_made_one_by_one(seed, ranks):
             return plain(out), plain(steps.snapshot()), steps.take_notes()
 
     assert run(4096) == run(0)
+
+
+# --- what windows ask for --------------------------------------------------------------------------------------------
+
+
+def test_a_rank_with_long_steps_is_waited_for_a_minute_and_two_steps(make_rows):
+    """Twenty steps of half a minute would be ten minutes without a word."""
+    steps = made(3)
+    steps.update(make_rows(*whole((0, 0), (1, 0), (2, 0), step_s=30.0)))
+    handed_on = [numbers(steps.update(make_rows(*whole((0, step), (2, step), step_s=30.0)))) for step in range(1, 6)]
+    assert handed_on == [[], [], [1, 2, 3], [4], [5]]
+
+
+def test_a_rank_that_is_silent_is_waited_for_again_once_it_reports(make_rows):
+    """Between the two each step is handed on as it comes."""
+    steps = made(3)
+    steps.update(make_rows(*whole((0, 0), (1, 0), (2, 0), step_s=30.0)))
+    handed_on = [
+        numbers(steps.update(make_rows(*whole(*((rank, step) for rank in ranks), step_s=30.0))))
+        for step, ranks in ((1, [0, 2]), (2, [0, 2]), (3, [0, 2]), (4, [0, 2]), (5, [0, 1, 2]), (6, [0, 2]), (6, [1]))
+    ]
+    assert handed_on == [[], [], [1, 2, 3], [4], [5], [], [6]]
+    assert steps.take_notes() == {"ranks that fell silent": 1}
+
+
+def test_a_step_that_some_leave_out_is_handed_on_and_is_not_whole(make_rows):
+    """Rank 0 reports each second step, rank 1 each: of the step between, the sums are of rank 1 alone."""
+    steps, cells = made(2), [(rank, step) for step in range(5) for rank in (0, 1) if rank or not step % 2]
+    rows = make_rows(*whole(*cells))
+    handed_on = steps.update(rows._replace(left_out=np.where(rows.rank == 0, 1, 0)))
+    assert [(step.step, step.whole, step.left_out, step.skipped) for step in handed_on] == [
+        (0, True, 0, 0),
+        (1, False, 0, 0),
+        (2, True, 1, 0),
+        (3, False, 0, 0),
+        (4, True, 1, 0),
+    ]
+
+
+def test_steps_that_all_leave_out_are_before_the_next_and_after_the_last(make_rows):
+    """So the second that ends between two steps knows of all that belong to it."""
+    steps, rows = made(2), make_rows(*whole(*((rank, step) for step in (0, 4) for rank in (0, 1))))
+    assert steps.left_out_next() == 0
+    handed_on = steps.update(rows._replace(left_out=np.where(rows.rank == 0, 3, 5)))
+    assert [(step.step, step.by_all) for step in handed_on] == [(0, 0), (4, 3)]
+    assert steps.left_out_next() == 3
+
+
+def test_at_the_end_all_open_steps_are_handed_on_as_they_are(make_rows):
+    """Once: rank 1 has not closed the last two."""
+    steps = made(2)
+    assert numbers(steps.update(make_rows(*whole((0, 0), (1, 0), (0, 1), (0, 2))))) == [0]
+    last = steps.drain()
+    assert numbers(last) == [1, 2]
+    np.testing.assert_array_equal([step.starts_s for step in last], [[1.0, np.nan], [2.0, np.nan]])
+    assert steps.drain() == []
+
+
+def test_when_an_op_was_reported_first_is_known_by_rank(steps, make_rows):
+    """In whatever order the rows come; what is refused reports nothing."""
+    steps.update(make_rows(*whole((0, 3), (1, 0)), (0, 3, "data", 2.0, 0.0), (1, -1, "data", 2.0, 0.1)))
+    assert steps.first_told[OP_INDEX["forward"]].tolist() == [3, 0]
+    assert steps.first_told[OP_INDEX["data"]].tolist() == [3, module.NEVER]
+    steps.update(make_rows((0, 2, "forward", 2.0, 0.1)))
+    assert steps.first_told[OP_INDEX["forward"]].tolist() == [2, 0]
+    again = made(2)
+    again.load(steps.snapshot())
+    assert again.first_told.tolist() == steps.first_told.tolist()

@@ -7,8 +7,8 @@ import pytest
 
 from paceline import wire
 from paceline.events import RANK_LIMIT
-from streams.collective_batch import collective_batch, summed_rows
-from streams.coverage import CoverageTracker
+from streams.ingest.collective_batch import collective_batch
+from streams.ingest.coverage import CoverageTracker
 from tests.timings import changed, listed, speaking
 
 
@@ -119,10 +119,10 @@ def test_ranks_in_any_order_span_the_same(make_calls, coverage):
     assert [one.waited_s.tolist() for one in spans] == [[0.1, 0.05, 0.0], [0.1, 0.05, 0.0], [0.2, 0.1, 0.0]]
 
 
-def test_sums_that_others_have_read_are_the_same_beside_calls(make_calls, make_summed, coverage):
-    """Their words have the numbers of the batch, and what cannot be is noted by each who reads them."""
+def test_sums_are_the_same_beside_calls(make_calls, make_summed, coverage):
+    """Their words have the numbers of the batch, and what cannot be is noted."""
     summed = make_summed((3, 0, 1, 2, 8, 0.5, 0.75), (3, 0, 0, 2, 8, -1.0, 0.75))
-    alone = collective_batch([summed], coverage, lambda messages: summed_rows(messages))
+    alone = collective_batch([summed], coverage)
     assert coverage.odd == {"collectives with impossible numbers": 1}
     calls = make_calls([(0, 0, 1.0, 0.1)], members=2, group="dp", operation="broadcast")
     both = collective_batch([calls, summed], coverage)

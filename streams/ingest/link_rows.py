@@ -11,8 +11,8 @@ import numpy as np
 from paceline.columns import rows
 from paceline.events import RANK_LIMIT, LinkColumns, StepTimings
 
-from .raw_columns import Ints, floats, unknown, whole
-from .robust import Array
+from ..raw_columns import Ints, floats, unknown, whole
+from ..robust import Array
 
 
 class LinkRows(NamedTuple):

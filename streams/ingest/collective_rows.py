@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..limits import ABSURD_S
+from ..raw_columns import Ints
+from ..robust import Array
+from ..runs import starts
 from .coverage import CoverageTracker
-from .limits import ABSURD_S
-from .raw_columns import Ints
-from .robust import Array
-from .runs import starts
 
 _IMPOSSIBLE = "collectives with impossible numbers"
 
@@ -96,7 +96,7 @@ def together(kind: Any, parts: Sequence[Any]) -> Any:
 def only_sound(rows: Any, sound: NDArray[np.bool_], coverage: CoverageTracker) -> Any:
     """The rows that are sound; the others are noted."""
     kept, impossible = split(rows, sound)
-    note_impossible(coverage, impossible)
+    coverage.note(_IMPOSSIBLE, impossible)
     return kept
 
 
@@ -104,11 +104,6 @@ def split(rows: Any, sound: NDArray[np.bool_]) -> tuple[Any, int]:
     """The rows that are sound, and how many are not."""
     impossible = sound.size - int(np.count_nonzero(sound))
     return (type(rows)(*(column[sound] for column in rows)) if impossible else rows), impossible
-
-
-def note_impossible(coverage: CoverageTracker, rows: int) -> None:
-    """Note so many rows that cannot be."""
-    coverage.note(_IMPOSSIBLE, rows)
 
 
 def _lasts(seconds: Array) -> NDArray[np.bool_]:

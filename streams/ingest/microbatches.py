@@ -9,7 +9,7 @@ import numpy as np
 
 from ..raw_columns import Ints
 from ..robust import Array, known_or_zero
-from ..step_rows import MicrobatchRows
+from .step_rows import MicrobatchRows
 
 #: Micro-batch numbers beyond this are garbage.
 MOST_MICROBATCHES = 65_536

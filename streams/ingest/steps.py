@@ -1,10 +1,11 @@
 """Rows of many ranks, in any batching, to whole steps in order.
 
 Rule of this file: a step is handed on once, in step order, when every rank that speaks has closed it. That depends on
-what the rows say and never on how they were batched or when they came, so a replay hands on the same steps.
+what the rows say and never on how they were batched or when they came, so a replay hands on the same steps. A rank that
+falls silent is waited for once, and not with each step again.
 
-Ranks whose probes keep to a budget tell one step in so many, not all of them the same number. A step that any of them
-left out on purpose is not handed on: its sums would be of other ranks than those of the steps around it.
+Ranks whose probes keep to a budget report one step in so many, not all of them the same number. A step that any of
+them left out on purpose is not whole: its sums are of other ranks than those of the steps around it.
 """
 
 from collections.abc import Iterator
@@ -16,19 +17,23 @@ from numpy.typing import NDArray
 
 from paceline.events import OPS
 
-from ..coverage import CoverageTracker
 from ..limits import ABSURD_S
 from ..raw_columns import Floats, Ints
 from ..robust import Array, known_or_zero
 from ..runs import distinct
-from ..step_rows import TOTAL, MicrobatchRows, StepRows
+from .coverage import CoverageTracker
 from .microbatches import OpenMicrobatches, Pairs
+from .step_rows import TOTAL, MicrobatchRows, StepRows
 
 _IMPOSSIBLE = "rows with an impossible step or duration"
-#: A rank this few steps behind is on its way, however long the steps.
-FEW_STEPS = 20
+#: A rank this few steps behind is on its way though they last longer than the patience, up to ``FEW_S`` together; and
+#: one that is behind by so few that a message more makes up for it, however long they last.
+FEW_STEPS, FEW_S = 20, 60.0
+MESSAGE_STEPS = 2
 #: New steps times ranks that are tabulated in one pass: more share no cost worth their memory.
 _MOST_CELLS = 4096
+#: In place of a step: an op that a rank has not reported yet.
+NEVER = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -42,16 +47,25 @@ class StepsConfig:
 class Step(NamedTuple):
     """One step of the whole job: ``seconds`` has shape (len(OPS), ranks), NaN columns for ranks not heard in it.
 
-    ``ends_s`` is when each rank closed it, by its node's clock; ``pairs`` are its micro-batches, where there are any.
-    ``skipped`` steps right before it were told by no rank, and ``left_out`` were left out on purpose.
+    ``starts_s`` is when each rank began it, by its node's clock; ``pairs`` are its micro-batches, where there are any.
+    ``whole``: no rank left it out on purpose. Since the whole step before it, no rank reported ``skipped`` steps, and
+    ``left_out`` were left out by some or all on purpose; ``by_all`` of them, the last ones, by all.
     """
 
     step: int
     seconds: Array
-    ends_s: Array
+    starts_s: Array
     pairs: Pairs | None = None
     skipped: int = 0
     left_out: int = 0
+    whole: bool = True
+    by_all: int = 0
+
+    @property
+    def ends_s(self) -> Array:
+        """When each rank closed it."""
+        ends_s: Array = self.starts_s + self.seconds[TOTAL]
+        return ends_s
 
 
 class Steps:
@@ -62,15 +76,19 @@ class Steps:
         self.coverage = coverage
         self.ranks = 0
         self.tables: dict[int, Array] = {}
-        self.ends: dict[int, Array] = {}
+        self.starts: dict[int, Array] = {}
         self.pairs = OpenMicrobatches()
         self.closed = np.empty(0, dtype=np.int64)  # per rank: last step it closed, -1 before the first
         self.passed = np.empty(0, dtype=np.int64)  # per rank: the last step of those that it leaves out right after it
         self.until = np.empty(0, dtype=np.int64)  # per rank: the same, of the steps that are done
+        #: Per rank: whether it is waited for no longer, until it reports again.
+        self.silent = np.empty(0, dtype=np.bool_)
         #: How many steps each rank leaves out right after a step, where any does.
         self.gaps: dict[int, Ints] = {}
         #: Before the next step that is handed on: steps that no rank told, and that were left out.
         self.skipped = self.left_out = 0
+        #: By op and rank: the first step in which it was reported.
+        self.first_told: Ints = np.empty((len(OPS), 0), dtype=np.int64)
         self.first_s = np.empty(0)  # per rank: start of its first row, on its own clock
         self.last_s = np.empty(0)
         self.done = -1
@@ -130,17 +148,23 @@ class Steps:
         none = np.full(more, -1, dtype=np.int64)
         self.closed, self.passed = np.concatenate([self.closed, none]), np.concatenate([self.passed, none])
         self.until = np.concatenate([self.until, none])
+        self.silent = np.pad(self.silent, (0, more))
         self.gaps = {step: np.pad(gaps, (0, more)) for step, gaps in self.gaps.items()}
         self.first_s = np.concatenate([self.first_s, np.full(more, np.nan)])
         self.last_s = np.concatenate([self.last_s, np.full(more, np.nan)])
         for step, table in self.tables.items():
             self.tables[step] = np.pad(table, ((0, 0), (0, more)))
-            self.ends[step] = np.pad(self.ends[step], (0, more), constant_values=np.nan)
+            self.starts[step] = np.pad(self.starts[step], (0, more), constant_values=np.nan)
+        self.first_told = np.pad(self.first_told, ((0, 0), (0, more)), constant_values=NEVER)
 
     def _tabulate(self, rank: Ints, step: Ints, start: Array, seconds: Array) -> None:
-        """Add up the seconds in the tables of their steps, and take down when each rank closed one."""
+        """Add up the seconds in the tables of their steps, and take down when each rank began one it has closed."""
         numbers, filled = distinct(step), known_or_zero(seconds)
-        whole, ends = ~np.isnan(seconds[TOTAL]), start + seconds[TOTAL]
+        told = ~np.isnan(seconds)
+        whole = told[TOTAL]
+        if np.count_nonzero(earlier := told & (step < self.first_told[:, rank])):
+            op, row = np.nonzero(earlier)
+            np.minimum.at(self.first_told, (op, rank[row]), step[row])
         ops = np.arange(len(OPS))[:, None] * self.ranks
         if len(numbers) * self.ranks <= _MOST_CELLS and self.tables.keys().isdisjoint(numbers):
             at = np.searchsorted(np.array(numbers), step)
@@ -149,22 +173,23 @@ class Steps:
             # Sums in the rows' order, as below.
             sums = np.bincount(cells.reshape(-1), filled.reshape(-1), shape[0] * shape[1] * shape[2])
             closed = np.full((len(numbers), self.ranks), np.nan)
-            closed[at[whole], rank[whole]] = ends[whole]
+            closed[at[whole], rank[whole]] = start[whole]
             # Copies: one step that lasts would hold the room of all.
             self.tables.update(zip(numbers, map(np.copy, sums.reshape(shape)), strict=True))
-            self.ends.update(zip(numbers, map(np.copy, closed), strict=True))
+            self.starts.update(zip(numbers, map(np.copy, closed), strict=True))
             return
         for number, mine in _by_step(step, numbers):
             table = self.tables.get(number)
             if table is None:
                 table = self.tables[number] = np.zeros((len(OPS), self.ranks))
-                self.ends[number] = np.full(self.ranks, np.nan)
+                self.starts[number] = np.full(self.ranks, np.nan)
             ranks, closing = rank[mine], whole[mine]
             np.add.at(table.reshape(-1), (ops + ranks).reshape(-1), filled[:, mine].reshape(-1))
-            self.ends[number][ranks[closing]] = ends[mine][closing]
+            self.starts[number][ranks[closing]] = start[mine][closing]
 
     def _close(self, rank: Ints, step: Ints, start: Array, seconds: Array) -> None:
         whole = ~np.isnan(seconds)
+        self.silent[rank] = False
         np.maximum.at(self.closed, rank[whole], step[whole])
         np.fmin.at(self.first_s, rank, start)
         np.fmax.at(self.last_s, rank, start)
@@ -193,42 +218,59 @@ class Steps:
         speaking = self.closed > self.done
         if not np.count_nonzero(speaking):
             return []
-        frontier = self._frontier(speaking)
+        return self._hand_on(self._frontier(speaking))
+
+    def drain(self) -> list[Step]:
+        """All steps that are open, as they are: no rank reports more."""
+        return self._hand_on(max(self.tables, default=self.done))
+
+    def left_out_next(self) -> int:
+        """How many steps right after the last that was handed on all ranks leave out on purpose, as far as is known."""
+        told = self.until[self.until >= self.done] if self.done >= 0 else self.until[:0]
+        return int(told.min()) - self.done if told.size else 0
+
+    def _hand_on(self, frontier: int) -> list[Step]:
+        """The open steps up to ``frontier``."""
         out = []
         for step in sorted(number for number in self.tables if number <= frontier):
             table = self.tables.pop(step)
             heard = table[TOTAL] > 0.0
             if np.count_nonzero(heard) < heard.size:
                 table[:, ~heard] = np.nan  # a rank that never closed this step was not heard in it
-            ends, pairs = self.ends.pop(step), self.pairs.pop(step)
-            if self._count(step, heard):
-                out.append(Step(step, table, ends, pairs, self.skipped, self.left_out))
+            starts, pairs = self.starts.pop(step), self.pairs.pop(step)
+            by_all, whole = self._count(step, heard)
+            out.append(Step(step, table, starts, pairs, self.skipped, self.left_out, whole, by_all))
+            if whole:
                 self.skipped = self.left_out = 0
+            else:
+                self.left_out += 1
         self.pairs.forget(self.done)
         return out
 
-    def _count(self, step: int, heard: NDArray[np.bool_]) -> bool:
-        """Take down that ``step`` is done; whether no rank left it out on purpose."""
+    def _count(self, step: int, heard: NDArray[np.bool_]) -> tuple[int, bool]:
+        """Take down that ``step`` is done; how many right before it all left out on purpose, and whether none left out
+        this one."""
         between = step - self.done - 1 if self.done >= 0 else 0
         on_purpose = min(max(int(self.until.max()) - self.done, 0), between) if between else 0
         by_all = np.count_nonzero(heard) == heard.size
         whole = by_all or bool((heard | (self.until < step)).all())
         self.skipped += between - on_purpose
-        self.left_out += on_purpose + (not whole)
+        self.left_out += on_purpose
         gaps = self.gaps.pop(step, None)
         if by_all and gaps is None:
             self.until.fill(step)
         else:
             self.until[heard] = step + (0 if gaps is None else gaps[heard])
         self.done = step
-        return whole
+        return on_purpose, whole
 
     def _frontier(self, speaking: NDArray[np.bool_]) -> int:
         """The last step that is complete, or may be waited for no longer."""
         heard = ~np.isnan(self.first_s)
-        passed = np.sort(self.passed[heard])
+        awaited = heard & ~self.silent
+        passed = np.sort(self.passed[awaited])
         lead = self._lead(passed)
-        if passed.size < self.coverage.expected and not self.waited_for:
+        if np.count_nonzero(heard) < self.coverage.expected and not self.waited_for:
             if self._patience_left(speaking):
                 return self.done
             self.waited_for = True
@@ -237,11 +279,13 @@ class Steps:
         # Steps that no rank tells, because its probe was off or messages were lost, put nobody behind.
         told = np.sort(np.fromiter(self.tables, dtype=np.int64))
         behind = np.searchsorted(told, lead, side="right") - np.searchsorted(told, self.passed, side="right")
-        present = heard & (behind <= FEW_STEPS)
-        if not present.all():
-            present |= heard & (behind * self._pace(lead) <= self.config.patience_s)
-        silent = int((heard & ~present & (self.closed <= self.done) & (self.passed >= self.done)).sum())
-        self._note("ranks that fell silent", silent)
+        present = awaited & (behind <= MESSAGE_STEPS)
+        if np.count_nonzero(present) < passed.size:
+            behind_s = behind * self._pace(lead)
+            present |= awaited & (behind_s <= np.where(behind <= FEW_STEPS, FEW_S, self.config.patience_s))
+            gone = awaited & ~present & (self.closed <= self.done)
+            self.silent |= gone
+            self._note("ranks that fell silent", int(np.count_nonzero(gone & (self.passed >= self.done))))
         return int(self.passed[present].min())
 
     def _lead(self, passed: Ints) -> int:
@@ -260,9 +304,9 @@ class Steps:
         hundreds apart.
         """
         first = int(np.argmax(self.passed == lead))
-        ends = np.array([ends[first] for ends in self.ends.values()])
-        ends = ends[~np.isnan(ends)]
-        return float((ends.max() - ends.min()) / (ends.size - 1)) if ends.size > 1 else 0.0
+        starts = np.array([starts[first] for starts in self.starts.values()])
+        starts = starts[~np.isnan(starts)]
+        return float((starts.max() - starts.min()) / (starts.size - 1)) if starts.size > 1 else 0.0
 
     def _patience_left(self, speaking: NDArray[np.bool_]) -> bool:
         spoken = (self.last_s - self.first_s)[speaking]
@@ -273,11 +317,13 @@ class Steps:
         return {
             "ranks": self.ranks,
             "tables": [[step, table] for step, table in self.tables.items()],
-            "ends": [[step, ends] for step, ends in self.ends.items()],
+            "starts": [[step, starts] for step, starts in self.starts.items()],
+            "first_told": self.first_told,
             "pairs": self.pairs.snapshot(),
             "closed": self.closed,
             "passed": self.passed,
             "until": self.until,
+            "silent": self.silent,
             "gaps": [[step, gaps] for step, gaps in self.gaps.items()],
             "skipped": self.skipped,
             "left_out": self.left_out,
@@ -290,9 +336,11 @@ class Steps:
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self.ranks, self.done, self.waited_for = data["ranks"], data["done"], data["waited_for"]
-        self.tables, self.ends = dict(data["tables"]), dict(data["ends"])
+        self.tables, self.starts = dict(data["tables"]), dict(data["starts"])
+        self.first_told = data["first_told"]
         self.pairs.load(data["pairs"])
         self.passed, self.until, self.gaps = data["passed"], data["until"], dict(data["gaps"])
+        self.silent = data["silent"]
         self.skipped, self.left_out = data["skipped"], data["left_out"]
         self.closed, self.first_s, self.last_s = data["closed"], data["first_s"], data["last_s"]
 

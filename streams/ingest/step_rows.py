@@ -11,8 +11,8 @@ import numpy as np
 from paceline.columns import rows
 from paceline.events import LATEST_S, MOST_LEFT_OUT, OP_INDEX, OPS, OVERLAYS, STEP, StepTimings
 
-from .limits import ABSURD_S
-from .raw_columns import Floats, Ints, array, floats, joined, unknown, whole
+from ..limits import ABSURD_S
+from ..raw_columns import Floats, Ints, array, floats, joined, unknown, whole
 
 #: The row of the whole step among ``OPS``.
 TOTAL = OP_INDEX[STEP]

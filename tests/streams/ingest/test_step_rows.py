@@ -6,7 +6,7 @@ import pytest
 
 from paceline import columns
 from paceline.events import OP_INDEX, OPS, Microbatches, StepTimings
-from streams.step_rows import TOTAL, step_rows
+from streams.ingest.step_rows import TOTAL, step_rows
 from tests.timings import changed, listed, speakers
 
 

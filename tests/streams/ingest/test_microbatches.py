@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from streams.jobs.microbatches import MOST_MICROBATCHES, OpenMicrobatches
-from streams.step_rows import MicrobatchRows
+from streams.ingest.microbatches import MOST_MICROBATCHES, OpenMicrobatches
+from streams.ingest.step_rows import MicrobatchRows
 
 
 @pytest.fixture
