@@ -343,6 +343,19 @@ class Steps:
         self.silent = data["silent"]
         self.skipped, self.left_out = data["skipped"], data["left_out"]
         self.closed, self.first_s, self.last_s = data["closed"], data["first_s"], data["last_s"]
+        self._check()
+
+    def _check(self) -> None:
+        """Tables are as long as there are ranks: a damaged state must not choose that."""
+        by_rank = [self.closed, self.passed, self.until, self.silent, self.first_s, self.last_s, *self.starts.values()]
+        tables = [self.first_told, *self.tables.values()]
+        alike = all(one.shape == (self.ranks,) for one in [*by_rank, *self.gaps.values()])
+        if (
+            not alike
+            or any(one.shape != (len(OPS), self.ranks) for one in tables)
+            or self.tables.keys() != self.starts.keys()
+        ):
+            raise ValueError("not a snapshot: tables of other sizes than there are ranks")
 
 
 def _by_step(step: Ints, numbers: list[int]) -> Iterator[tuple[int, slice | Ints]]:
