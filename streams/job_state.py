@@ -16,7 +16,7 @@ from .snapshots import Steps, at_once, cutting, described, unpack
 from .windows.job_windows import JobWindows
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 1
+_LAYOUT = 2
 Said = list[Finding | RankWindow | JobWindow]
 
 
@@ -160,7 +160,7 @@ class JobState:
         state, made = unpack(_LAYOUT, data), cls(config)
         with described():
             made.ingest.load(state["ingest"])
-            made.diagnosis.load(state["diagnosis"], config)
+            made.diagnosis.restore(state["diagnosis"], config)
             made.windows.load(state["windows"])
             made.held.load(state["held"])
         return made

@@ -40,6 +40,8 @@ _SMALL = 64 * 1024
 _HOLE = msgspec.msgpack.Ext(0, secrets.token_bytes(16))
 #: So many levels of a state are encoded item by item: what a decision consists of, its parts, and their fields.
 _LEVELS = 3
+#: What has more entries than this is no part with fields, but a field: a dict by rank.
+_MOST_FIELDS = 64
 _bodies = msgspec.msgpack.Encoder()
 _HOLE_BYTES = _bodies.encode(_HOLE)
 
@@ -124,7 +126,7 @@ def cutting(layout: int, state: Mapping[str, Any]) -> Steps:
 def _encoded(value: Any, levels: int, encoder: msgspec.msgpack.Encoder) -> Iterator[bytes]:
     if callable(value):
         value = value()
-    if not levels or not isinstance(value, dict):
+    if not levels or not isinstance(value, dict) or len(value) > _MOST_FIELDS:
         yield encoder.encode(value)
         return
     yield struct.pack(">BI", 0xDF, len(value))

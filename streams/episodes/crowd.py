@@ -11,7 +11,6 @@ cost has doubled: what of its members alone is new is not.
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
@@ -19,6 +18,7 @@ from paceline.accused_units import ALIKE
 from paceline.events import SEVERITIES, Cost, Finding, FindingState, Severity
 from paceline.ranges import ranges
 
+from ..stored import Kept, Stored
 from .finding import finding_id, number
 from .lifecycle import FINAL
 
@@ -53,14 +53,16 @@ class _Sort(msgspec.Struct):
     crowd: _Crowd | None = None
 
 
-class Crowds:
+class Crowds(Stored):
     """The open findings of one job or node, by sort: what is the matter, and what it is the matter with.
 
     A sort is written with the plural of the latter last: "straggler: ranks".
     """
 
+    sorts: Kept[dict[str, _Sort]]
+
     def __init__(self) -> None:
-        self.sorts: dict[str, _Sort] = {}
+        self.sorts = {}
 
     def gather(self, told: Iterable[tuple[str, Finding]], *, last: bool = False) -> list[Finding]:
         """What is to be reported of what the detectors told, each with its sort, such as "straggler: ranks".
@@ -122,17 +124,6 @@ class Crowds:
         grown = lost_s >= 2 * max(crowd.lost_s, 1.0) or gpu_hours >= 2 * max(crowd.gpu_hours, 0.1)
         new = last and (lost_s, gpu_hours, len(sort.members)) != (crowd.lost_s, crowd.gpu_hours, crowd.count)
         return [_reported(name, sort, crowd)] if moved or changed or grown or new else []
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return {name: msgspec.to_builtins(sort) for name, sort in self.sorts.items()}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        try:
-            self.sorts = msgspec.convert(data, dict[str, _Sort])
-        except msgspec.ValidationError as error:
-            raise ValueError(f"not a snapshot: {error}") from error
 
 
 def _gravest(sort: _Sort, findings: list[Finding], held: Finding | None = None) -> Finding:

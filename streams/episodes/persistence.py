@@ -4,13 +4,14 @@ Rule of this file: pure counting, of looks (``Streaks``) or of time (``Persisten
 pushed.
 """
 
-from typing import Any, Generic, NamedTuple
+from typing import Generic, NamedTuple
 
+from ..stored import Kept, Stored
 from .lifecycle import Signal
 from .tracker import Key
 
 
-class Streaks(Generic[Key]):
+class Streaks(Stored, Generic[Key]):
     """Looks of each subject, counted: so many bad ones make a signal, so many good ones on end take it back.
 
     >>> streaks = Streaks(suspect=2, confirm=3, recover=2)
@@ -18,12 +19,15 @@ class Streaks(Generic[Key]):
     [None, 'late', 'persistent', None, 'calm']
     """
 
+    bad: Kept[dict[Key, int]]
+    good: Kept[dict[Key, int]]
+
     def __init__(self, suspect: int, confirm: int, recover: int) -> None:
         self.suspect = suspect
         self.confirm = confirm
         self.recover = recover
-        self.bad: dict[Key, int] = {}
-        self.good: dict[Key, int] = {}
+        self.bad = {}
+        self.good = {}
 
     def push(self, subject: Key, bad: bool | None) -> Signal | None:
         """Take in a look; what all of them amount to. One in between (None) only breaks a run of good ones."""
@@ -43,14 +47,6 @@ class Streaks(Generic[Key]):
         self.bad.pop(subject, None)
         self.good.pop(subject, None)
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return {"bad": list(self.bad.items()), "good": list(self.good.items())}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.bad, self.good = dict(data["bad"]), dict(data["good"])
-
 
 class Lasting(NamedTuple):
     """Seconds for which something must hold before it is suspected, confirmed, and (its absence) over.
@@ -64,7 +60,7 @@ class Lasting(NamedTuple):
     share: float = 0.8
 
 
-class Persistence:
+class Persistence(Stored):
     """Looks of yes and no over time, to signals.
 
     >>> persistence = Persistence(Lasting(10.0, 20.0, 10.0), tick_s=5.0, gap_s=60.0)
@@ -77,11 +73,13 @@ class Persistence:
         gap_s: looks farther apart than this: what was before says nothing of what is now.
     """
 
+    looks: Kept[list[tuple[float, bool]]]
+
     def __init__(self, lasting: Lasting, tick_s: float, gap_s: float) -> None:
         self.lasting = lasting
         self.tick_s = tick_s
         self.gap_s = gap_s
-        self.looks: list[tuple[float, bool]] = []
+        self.looks = []
 
     def push(self, at_s: float, bad: bool) -> Signal | None:
         """Take in a look; what it amounts to."""
@@ -116,11 +114,3 @@ class Persistence:
         recent = [verdict for at_s, verdict in self.looks if at_s > now_s - seconds] or [last]
         share = sum(verdict is bad for verdict in recent) / len(recent)
         return share >= (self.lasting.share if bad else 1.0)
-
-    def snapshot(self) -> list[Any]:
-        """The looks as plain data."""
-        return [list(look) for look in self.looks]
-
-    def load(self, data: list[Any]) -> None:
-        """Take the looks that ``snapshot`` described."""
-        self.looks = [(at_s, bad) for at_s, bad in data]

@@ -13,6 +13,7 @@ import msgspec
 
 from paceline.events import Cause
 
+from ..stored import Kept, Stored
 from .lifecycle import FINAL, Signal, State, follow
 
 
@@ -101,7 +102,7 @@ class Policy:
     doubles_from: frozenset[State | Literal["news"]] = frozenset({"suspected", "confirmed"})
 
 
-class Tracker(Generic[Key, Seen]):
+class Tracker(Stored, Generic[Key, Seen]):
     """The episodes of one detector, by subject, one after the other.
 
     >>> tracker = Tracker(Episode[str, Measured], Policy(cooldown=10))
@@ -117,11 +118,13 @@ class Tracker(Generic[Key, Seen]):
         policy: where this detector differs from others.
     """
 
+    rest_until: Kept[dict[Key, float]]
+
     def __init__(self, form: type[Episode[Key, Seen]], policy: Policy | None = None) -> None:
         self.form = form
         self.policy = policy or Policy()
         self.episodes: dict[Key, Episode[Key, Seen]] = {}
-        self.rest_until: dict[Key, float] = {}
+        self.rest_until = {}
 
     def get(self, subject: Key) -> Episode[Key, Seen] | None:
         """The episode of ``subject`` that lasts."""
@@ -201,14 +204,11 @@ class Tracker(Generic[Key, Seen]):
         self.rest_until.pop(subject, None)
 
     def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return {
-            "episodes": [msgspec.to_builtins(episode) for episode in self.episodes.values()],
-            "rest_until": list(self.rest_until.items()),
-        }
+        """The state, with the episodes, whose form this detector has chosen."""
+        return {**super().snapshot(), "episodes": [msgspec.to_builtins(one) for one in self.episodes.values()]}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         episodes = [msgspec.convert(one, self.form) for one in data["episodes"]]
         self.episodes = {episode.subject: episode for episode in episodes}
-        self.rest_until = dict(data["rest_until"])
+        super().load(data)

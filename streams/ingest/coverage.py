@@ -3,10 +3,9 @@
 Rule of this file: counts only. It judges nothing; the findings' coverage is read from it.
 """
 
-from typing import Any
-
 from paceline.events import Coverage
 
+from ..stored import Kept, Stored
 from .roster import JointRoster, Roster
 
 
@@ -19,12 +18,16 @@ def sampled(told: int, left_out: int) -> str:
     return f"steps sampled: 1 in {(told + left_out) / max(told, 1):.2g} ({told} of {told + left_out})"
 
 
-class CoverageTracker:
+class CoverageTracker(Stored):
     """Gaps, disagreements and oddities in the messages of ``roster``, which is kept by whoever admits them."""
+
+    odd: Kept[dict[str, int]]
+    told: Kept[int]
+    left_out: Kept[int]
 
     def __init__(self, roster: Roster | JointRoster | None = None) -> None:
         self.roster = Roster() if roster is None else roster
-        self.odd: dict[str, int] = {}
+        self.odd = {}
         #: Steps that were told, and that were left out on purpose.
         self.told = self.left_out = 0
         #: What ``counts`` answered last, and of which numbers: it is asked with each step, and seldom changes.
@@ -85,11 +88,6 @@ class CoverageTracker:
             ranks_expected=roster.expected, ranks_heard=len(worlds), events_missing=roster.missing, notes=notes
         )
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data, without the roster's."""
-        return {"odd": dict(self.odd), "told": self.told, "left_out": self.left_out}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.odd, self.told, self.left_out = dict(data["odd"]), data["told"], data["left_out"]
+    def loaded(self) -> None:
+        """Work out again what follows from the state."""
         self._counts = None

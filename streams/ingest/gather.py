@@ -13,6 +13,8 @@ from paceline import wire
 from paceline.events import CollectiveCalls, StepTimings
 from paceline.topics import COLLECTIVE, OP
 
+from ..stored import Stored
+
 Timings = TypeVar("Timings", bound=StepTimings | CollectiveCalls)
 
 #: A message waits for no more than one part in so many of the job's producers: as it comes, and from a backlog.
@@ -27,7 +29,7 @@ def enough(producers: int, *, backlog: bool) -> float:
     return producers / (PARTS_OF_BACKLOG if backlog else PARTS)
 
 
-class Gather(Generic[Timings]):
+class Gather(Stored, Generic[Timings]):
     """The messages that wait."""
 
     def __init__(self) -> None:
@@ -43,13 +45,13 @@ class Gather(Generic[Timings]):
         ready, self.waiting = self.waiting, []
         return ready
 
-    def snapshot(self) -> list[Any]:
+    def snapshot(self) -> dict[str, Any]:
         """The messages as their topics have them."""
-        return [[_TOPICS[type(batch)].name, wire.encode(batch)] for batch in self.waiting]
+        return {"waiting": [[_TOPICS[type(batch)].name, wire.encode(batch)] for batch in self.waiting]}
 
-    def load(self, data: list[Any]) -> None:
+    def load(self, data: dict[str, Any]) -> None:
         """Take the messages that ``snapshot`` described."""
         try:
-            self.waiting = [wire.decode(_BY_NAME[name], value) for name, value in data]
+            self.waiting = [wire.decode(_BY_NAME[name], value) for name, value in data["waiting"]]
         except (wire.WireError, msgspec.ValidationError) as error:
             raise ValueError(f"not a snapshot: {error}") from error

@@ -7,11 +7,12 @@ that.
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from paceline.events import CollectiveCalls, StepTimings
 from paceline.sequences import MOST_PRODUCERS
 
+from ..stored import Kept, Stored
 from .collective_batch import CollectiveBatch, CollectiveMessage, collective_batch
 from .coverage import CoverageTracker
 from .gather import Gather, enough
@@ -51,8 +52,19 @@ class _Foreseen(NamedTuple):
     odd: dict[str, int]
 
 
-class Ingest:
+class Ingest(Stored):
     """What all who judge a job or sum it up know of its messages."""
+
+    roster: Kept[Roster]
+    calls_roster: Kept[Roster]
+    coverage: Kept[CoverageTracker]
+    collectives_coverage: Kept[CoverageTracker]
+    gather: Kept[Gather[CollectiveMessage]]
+    steps: Kept[Steps]
+    nodes: Kept[dict[int, str]]
+    devices: Kept[dict[int, str]]
+    units: Kept[dict[int, tuple[str, str]]]
+    reporting: Kept[set[str]]
 
     def __init__(self, config: StepsConfig, most_ranks: int) -> None:
         self.most_ranks = most_ranks
@@ -61,15 +73,15 @@ class Ingest:
         self.coverage = CoverageTracker(self.roster)
         self.collectives_coverage = CoverageTracker(JointRoster(self.roster, self.calls_roster))
         self._speakers, self._callers = SpeakersHeard(), SpeakersHeard()
-        self.gather: Gather[CollectiveMessage] = Gather()
+        self.gather = Gather()
         self.steps = Steps(config, self.coverage)
         self._foreseen: deque[_Foreseen] = deque()
         #: Where each rank runs: its node and device; the switch of that node, and its tensor group.
-        self.nodes: dict[int, str] = {}
-        self.devices: dict[int, str] = {}
-        self.units: dict[int, tuple[str, str]] = {}
+        self.nodes = {}
+        self.devices = {}
+        self.units = {}
         #: Producers that may report more steps: they have not said goodbye.
-        self.reporting: set[str] = set()
+        self.reporting = set()
 
     def admit(self, message: CollectiveMessage) -> Admitted | None:
         """``message`` as those who judge it take it; None for one that has come before."""
@@ -153,33 +165,6 @@ class Ingest:
         steps = self.steps.update(rows)
         self.coverage.note_all(self.steps.take_notes())
         return rows, steps
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "roster": self.roster.snapshot(),
-            "calls_roster": self.calls_roster.snapshot(),
-            "coverage": self.coverage.snapshot(),
-            "collectives_coverage": self.collectives_coverage.snapshot(),
-            "gather": self.gather.snapshot(),
-            "steps": self.steps.snapshot(),
-            "nodes": dict(self.nodes),
-            "devices": dict(self.devices),
-            "units": dict(self.units),
-            "reporting": sorted(self.reporting),
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.roster.load(data["roster"])
-        self.calls_roster.load(data["calls_roster"])
-        self.coverage.load(data["coverage"])
-        self.collectives_coverage.load(data["collectives_coverage"])
-        self.gather.load(data["gather"])
-        self.steps.load(data["steps"])
-        self.nodes, self.devices = dict(data["nodes"]), dict(data["devices"])
-        self.units = {rank: (switch, group) for rank, (switch, group) in data["units"].items()}
-        self.reporting = set(data["reporting"])
 
 
 def _about_collectives(message: CollectiveMessage) -> bool:

@@ -3,12 +3,13 @@
 Rule of this file: pure bookkeeping of rows.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..raw_columns import Ints
 from ..robust import Array, known_or_zero
+from ..stored import Kept, Stored
 from .step_rows import MicrobatchRows
 
 #: Micro-batch numbers beyond this are garbage.
@@ -23,11 +24,13 @@ class Pairs(NamedTuple):
     backward: Array
 
 
-class OpenMicrobatches:
+class OpenMicrobatches(Stored):
     """Rows of micro-batches of steps that are not whole yet."""
 
+    rows: Kept[dict[int, list[tuple[Ints, Array, Array]]]]
+
     def __init__(self) -> None:
-        self.rows: dict[int, list[tuple[Ints, Array, Array]]] = {}
+        self.rows = {}
 
     def update(self, rows: MicrobatchRows) -> None:
         """Take in rows of micro-batches; those of an impossible number are left out."""
@@ -56,11 +59,3 @@ class OpenMicrobatches:
         """Drop what belongs to steps up to ``done``."""
         for step in [step for step in self.rows if step <= done]:
             del self.rows[step]
-
-    def snapshot(self) -> list[Any]:
-        """The state as plain data and arrays."""
-        return [[step, [list(row) for row in rows]] for step, rows in self.rows.items()]
-
-    def load(self, data: list[Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.rows = {step: [(key, forward, backward) for key, forward, backward in rows] for step, rows in data}

@@ -9,6 +9,8 @@ from typing import Any
 
 from paceline.sequences import Sequences
 
+from ..stored import Kept, Stored
+
 #: Rank numbers beyond so many times what the world is believed to be are garbage.
 _SPARE = 4
 #: Where ranks are numbered with gaps, one of each tensor group, that is as far as nearly all that speak reach: all but
@@ -16,7 +18,7 @@ _SPARE = 4
 _ODD_ONES = 10
 
 
-class Roster:
+class Roster(Stored):
     """The producers and the ranks of one job on one topic.
 
     >>> roster = Roster()
@@ -27,9 +29,11 @@ class Roster:
     (2, 1, 4)
     """
 
+    worlds: Kept[dict[int, int]]
+
     def __init__(self) -> None:
         self.sequences = Sequences()
-        self.worlds: dict[int, int] = {}
+        self.worlds = {}
         #: Counts every change of a rank or its world.
         self.version = 0
         #: How many ranks believe in each world size: thousands of nodes join one by one, and each asks.
@@ -90,13 +94,16 @@ class Roster:
         return _SPARE * (_SPARE + max(self.expected, len(self.worlds), self._reach))
 
     def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return {**self.sequences.snapshot(), "worlds": dict(self.worlds)}
+        """The state, with the producers' numbers."""
+        return {**super().snapshot(), **self.sequences.snapshot()}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self.sequences = Sequences.restore(data)
-        self.worlds = dict(data["worlds"])
+        super().load(data)
+
+    def loaded(self) -> None:
+        """Count the votes again."""
         self._votes = Counter(self.worlds.values())
         self._changed()
 

@@ -10,7 +10,7 @@ them left out on purpose is not whole: its sums are of other ranks than those of
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from ..limits import ABSURD_S
 from ..raw_columns import Floats, Ints
 from ..robust import Array, known_or_zero
 from ..runs import distinct
+from ..stored import Kept, Stored
 from .coverage import CoverageTracker
 from .microbatches import OpenMicrobatches, Pairs
 from .step_rows import TOTAL, MicrobatchRows, StepRows
@@ -68,15 +69,32 @@ class Step(NamedTuple):
         return ends_s
 
 
-class Steps:
+class Steps(Stored):
     """Collects the rows of one job into steps."""
+
+    ranks: Kept[int]
+    tables: Kept[dict[int, Array]]
+    starts: Kept[dict[int, Array]]
+    pairs: Kept[OpenMicrobatches]
+    closed: Kept[Ints]
+    passed: Kept[Ints]
+    until: Kept[Ints]
+    silent: Kept[NDArray[np.bool_]]
+    gaps: Kept[dict[int, Ints]]
+    skipped: Kept[int]
+    left_out: Kept[int]
+    first_told: Kept[Ints]
+    first_s: Kept[Array]
+    last_s: Kept[Array]
+    done: Kept[int]
+    waited_for: Kept[bool]
 
     def __init__(self, config: StepsConfig, coverage: CoverageTracker) -> None:
         self.config = config
         self.coverage = coverage
         self.ranks = 0
-        self.tables: dict[int, Array] = {}
-        self.starts: dict[int, Array] = {}
+        self.tables = {}
+        self.starts = {}
         self.pairs = OpenMicrobatches()
         self.closed = np.empty(0, dtype=np.int64)  # per rank: last step it closed, -1 before the first
         self.passed = np.empty(0, dtype=np.int64)  # per rank: the last step of those that it leaves out right after it
@@ -84,11 +102,11 @@ class Steps:
         #: Per rank: whether it is waited for no longer, until it reports again.
         self.silent = np.empty(0, dtype=np.bool_)
         #: How many steps each rank leaves out right after a step, where any does.
-        self.gaps: dict[int, Ints] = {}
+        self.gaps = {}
         #: Before the next step that is handed on: steps that no rank told, and that were left out.
         self.skipped = self.left_out = 0
         #: By op and rank: the first step in which it was reported.
-        self.first_told: Ints = np.empty((len(OPS), 0), dtype=np.int64)
+        self.first_told = np.empty((len(OPS), 0), dtype=np.int64)
         self.first_s = np.empty(0)  # per rank: start of its first row, on its own clock
         self.last_s = np.empty(0)
         self.done = -1
@@ -312,49 +330,14 @@ class Steps:
         spoken = (self.last_s - self.first_s)[speaking]
         return bool(np.nanmax(spoken) < self.config.patience_s) and len(self.tables) <= self.config.pending_steps
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "ranks": self.ranks,
-            "tables": [[step, table] for step, table in self.tables.items()],
-            "starts": [[step, starts] for step, starts in self.starts.items()],
-            "first_told": self.first_told,
-            "pairs": self.pairs.snapshot(),
-            "closed": self.closed,
-            "passed": self.passed,
-            "until": self.until,
-            "silent": self.silent,
-            "gaps": [[step, gaps] for step, gaps in self.gaps.items()],
-            "skipped": self.skipped,
-            "left_out": self.left_out,
-            "first_s": self.first_s,
-            "last_s": self.last_s,
-            "done": self.done,
-            "waited_for": self.waited_for,
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.ranks, self.done, self.waited_for = data["ranks"], data["done"], data["waited_for"]
-        self.tables, self.starts = dict(data["tables"]), dict(data["starts"])
-        self.first_told = data["first_told"]
-        self.pairs.load(data["pairs"])
-        self.passed, self.until, self.gaps = data["passed"], data["until"], dict(data["gaps"])
-        self.silent = data["silent"]
-        self.skipped, self.left_out = data["skipped"], data["left_out"]
-        self.closed, self.first_s, self.last_s = data["closed"], data["first_s"], data["last_s"]
-        self._check()
-
-    def _check(self) -> None:
+    def loaded(self) -> None:
         """Tables are as long as there are ranks: a damaged state must not choose that."""
-        by_rank = [self.closed, self.passed, self.until, self.silent, self.first_s, self.last_s, *self.starts.values()]
+        by_rank = [self.closed, self.passed, self.until, self.silent, self.first_s, self.last_s]
+        rows = [*by_rank, *self.starts.values(), *self.gaps.values()]
         tables = [self.first_told, *self.tables.values()]
-        alike = all(one.shape == (self.ranks,) for one in [*by_rank, *self.gaps.values()])
-        if (
-            not alike
-            or any(one.shape != (len(OPS), self.ranks) for one in tables)
-            or self.tables.keys() != self.starts.keys()
-        ):
+        alike = all(one.shape == (self.ranks,) for one in rows)
+        alike = alike and all(one.shape == (len(OPS), self.ranks) for one in tables)
+        if not alike or self.tables.keys() != self.starts.keys():
             raise ValueError("not a snapshot: tables of other sizes than there are ranks")
 
 

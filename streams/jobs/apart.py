@@ -15,6 +15,7 @@ from paceline.events import OP_INDEX, Finding
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured
 from ..robust import Array
+from ..stored import Kept, Stored
 from .job_episodes import JobEpisodes, JudgedWindow, Sight
 from .ticks import Tick
 
@@ -32,12 +33,16 @@ Relation = Literal["together", "apart", "unknown"]
 ApartEpisode = Episode[str, Measured]
 
 
-class Apart:
+class Apart(Stored):
     """Whether the ranks of one job work apart.
 
     Args:
         after_ticks: looks at unequal ranks, without any waiting, after which that is reported.
     """
+
+    ticks: Kept[int]
+    waited: Kept[bool]
+    episodes: Kept[JobEpisodes[Any, Any]]
 
     def __init__(self, after_ticks: int) -> None:
         self.after_ticks = after_ticks
@@ -58,15 +63,6 @@ class Apart:
             return None
         window = JudgedWindow(tick.first_step, tick.last_step, tick.span_s, tick.each)
         return self.episodes.push(_JOB, window, Sight(float(apart), 1.0, 0.0, "unknown"), Measured())
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return {"ticks": self.ticks, "waited": self.waited, "episodes": self.episodes.snapshot()}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.ticks, self.waited = data["ticks"], data["waited"]
-        self.episodes.load(data["episodes"])
 
 
 def relation(work_s: Array, step_s: Array) -> Relation:

@@ -4,13 +4,14 @@ Rule of this file: lateness of a rank at a collective is the longest wait of the
 leave together. It needs no common clock: durations of different ranks are compared, never their times of day.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..ingest.coverage import CoverageTracker
 from ..robust import Array, known_or_zero, peers_median
+from ..stored import Kept, Stored
 from .iterations import Iterations
 from .ticks import PARTS, Tick
 
@@ -39,8 +40,26 @@ def _only(rows: ArrivalRows, which: NDArray[np.bool_]) -> ArrivalRows:
     return ArrivalRows(*(column[which] for column in rows))  # type: ignore[arg-type]
 
 
-class Arrivals:
+class Arrivals(Stored):
     """The collectives of one group that are not yet judged."""
+
+    size: Kept[int]
+    base: Kept[int]
+    members: Kept[Ints]
+    column_of: Kept[Ints]
+    latest: Kept[Ints]
+    wait: Kept[Array]
+    start: Kept[Array]
+    step: Kept[Ints]
+    late: Kept[Array]
+    waited: Kept[Array]
+    counted: Kept[Array]
+    tick_start: Kept[float]
+    first_step: Kept[int]
+    newest_step: Kept[int]
+    judged: Kept[int]
+    iterations: Kept[Iterations]
+    unnumbered: Kept[Ints]
 
     def __init__(self, size: int, tick_s: float, patience_s: float, coverage: CoverageTracker) -> None:
         self.size = size
@@ -55,9 +74,9 @@ class Arrivals:
         self.start = np.full(_SLOTS, np.nan)  # by the clock of the first member, which alone cuts the ticks
         self.step = np.full(_SLOTS, -1, dtype=np.int64)
         # The tick that is being summed.
-        self.late: Array = np.zeros(0)
-        self.waited: Array = np.zeros(0)
-        self.counted: Array = np.zeros(0)
+        self.late = np.zeros(0)
+        self.waited = np.zeros(0)
+        self.counted = np.zeros(0)
         self.tick_start = np.nan
         self.first_step = -1
         self.newest_step = -1
@@ -246,39 +265,6 @@ class Arrivals:
     def _clear(self) -> None:
         for sums in self._sums():
             sums[:] = 0.0
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "size": self.size,
-            "base": self.base,
-            "members": self.members,
-            "column_of": self.column_of,
-            "latest": self.latest,
-            "wait": self.wait,
-            "start": self.start,
-            "step": self.step,
-            "late": self.late,
-            "waited": self.waited,
-            "counted": self.counted,
-            "tick_start": self.tick_start,
-            "first_step": self.first_step,
-            "newest_step": self.newest_step,
-            "judged": self.judged,
-            "unnumbered": self.unnumbered,
-            "iterations": self.iterations.snapshot(),
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.size, self.base = data["size"], data["base"]
-        self.members, self.column_of, self.latest = data["members"], data["column_of"], data["latest"]
-        self.wait, self.start, self.step = data["wait"], data["start"], data["step"]
-        self.late, self.waited, self.counted = data["late"], data["waited"], data["counted"]
-        self.tick_start, self.first_step = data["tick_start"], data["first_step"]
-        self.newest_step, self.judged = data["newest_step"], data["judged"]
-        self.unnumbered = data["unnumbered"]
-        self.iterations.load(data["iterations"])
 
 
 def _rising(start: Array, before: float) -> Array:

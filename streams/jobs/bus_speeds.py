@@ -5,7 +5,6 @@ nobody; of those of one size the fastest tenth counts.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,6 +15,7 @@ from ..quantile import quantile
 from ..raw_columns import Ints
 from ..robust import Array
 from ..runs import distinct
+from ..stored import Kept, Stored
 
 #: Transfers smaller than this measure latency, not bandwidth.
 _LEAST_BYTES = 4096
@@ -31,7 +31,7 @@ class BusSpeed(msgspec.Struct, frozen=True):
     bytes_per_s: float
 
 
-class BusSpeeds:
+class BusSpeeds(Stored):
     """Told transfers, it knows the speed of each operation and size.
 
     >>> speeds = BusSpeeds()
@@ -41,8 +41,10 @@ class BusSpeeds:
     (BusSpeed(operation='all_reduce', power=20, bytes_per_s=6291456.0),)
     """
 
+    _seen: Kept[dict[tuple[str, int], list[float]]]
+
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, int], list[float]] = {}
+        self._seen = {}
 
     def append(
         self, words: Sequence[str], operation: Ints, ranks: Ints, calls: Ints, moved: Ints, took_s: Array
@@ -74,14 +76,6 @@ class BusSpeeds:
         """The speeds of the ``most`` largest sizes."""
         largest = sorted(self._seen.items(), key=lambda item: -item[0][1])[:most]
         return tuple(BusSpeed(word, power, quantile(np.array(seen), _FAST)) for (word, power), seen in largest)
-
-    def snapshot(self) -> list[Any]:
-        """The state as plain data."""
-        return [[word, power, seen] for (word, power), seen in self._seen.items()]
-
-    def load(self, data: Sequence[Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self._seen = {(word, power): list(seen) for word, power, seen in data}
 
 
 def powers(sizes: Array) -> Ints:

@@ -8,12 +8,12 @@ The ranks of one pipeline, a stage each, are fed the same micro-batches: what ma
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..robust import Array, nanmedian, peers_median
+from ..stored import Kept, Stored
 
 Ints = NDArray[np.int64]
 
@@ -21,8 +21,12 @@ Ints = NDArray[np.int64]
 PAST = 20
 
 
-class Cohorts:
+class Cohorts(Stored):
     """The stages of a job's ranks, and the past of those that are alone in theirs."""
+
+    stage: Kept[Ints]
+    pipeline: Kept[Ints]
+    past: Kept[Array]
 
     def __init__(self) -> None:
         self.stage = np.empty(0, dtype=np.int64)
@@ -141,11 +145,6 @@ class Cohorts:
         kept[-1, :, : rows.shape[1]] = rows
         self.past = kept
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state as arrays."""
-        return {"stage": self.stage, "pipeline": self.pipeline, "past": self.past}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.stage, self.pipeline, self.past = data["stage"], data["pipeline"], data["past"]
+    def loaded(self) -> None:
+        """Work out again what follows from the state."""
         self._groups = self._pipelines = self._stages = None

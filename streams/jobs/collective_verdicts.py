@@ -19,6 +19,7 @@ from ..ingest.collective_batch import CollectiveBatch, CollectiveMessage, called
 from ..ingest.ingest import Admitted, Ingest
 from ..ingest.step_rows import left_out_of
 from ..raw_columns import Ints, whole
+from ..stored import Kept, Stored
 from . import deaths, hang, slow_links, straggler_evidence, traffic
 from .accused import Accused, AccusedRank, AccusedUnit, with_sorts
 from .arrivals import ArrivalRows, Arrivals
@@ -37,8 +38,16 @@ _NEARLY_ALL = 0.9
 _MOST_GROUPS = 4096
 
 
-class Collectives:
+class Collectives(Stored):
     """What is told of the collectives of one job, to findings."""
+
+    links: Kept[SlowLinks]
+    hang: Kept[Hang]
+    deaths: Kept[Deaths]
+    traffic: Kept[Traffic]
+    left_out: Kept[Ints]
+    last_step: Kept[int]
+    crowds: Kept[Crowds]
 
     def __init__(self, ingest: Ingest, config: JobConfig, short: ShortRun) -> None:
         self.ingest = ingest
@@ -53,7 +62,7 @@ class Collectives:
         #: The latest step, and by rank how many it leaves out after one that it tells, -1 for a rank that tells none:
         #: sums and links come in messages of their own.
         self.last_step = -1
-        self.left_out: Ints = np.empty(0, dtype=np.int64)
+        self.left_out = np.empty(0, dtype=np.int64)
         #: Many ranks, links or units with the same trouble, in whatever groups.
         self.crowds = Crowds()
 
@@ -223,26 +232,13 @@ class Collectives:
         return finding(episode, said, job, self.coverage.counts())
 
     def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "links": self.links.snapshot(),
-            "hang": self.hang.snapshot(),
-            "deaths": self.deaths.snapshot(),
-            "traffic": self.traffic.snapshot(),
-            "groups": [[name, a.snapshot(), s.snapshot()] for name, (a, s) in self.groups.items()],
-            "left_out": self.left_out,
-            "last_step": self.last_step,
-            "crowds": self.crowds.snapshot(),
-        }
+        """The state, with that of each group."""
+        groups = [[name, arrivals.snapshot(), judged.snapshot()] for name, (arrivals, judged) in self.groups.items()]
+        return {**super().snapshot(), "groups": groups}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.links.load(data["links"])
-        self.hang.load(data["hang"])
-        self.deaths.load(data["deaths"])
-        self.traffic.load(data["traffic"])
-        self.left_out, self.last_step = data["left_out"], data["last_step"]
-        self.crowds.load(data["crowds"])
+        super().load(data)
         for name, arrived, judged in data["groups"]:
             arrivals, stragglers = self.groups[name] = self._group(arrived["size"])
             arrivals.load(arrived)

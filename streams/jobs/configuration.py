@@ -15,6 +15,7 @@ from paceline.events import Evidence, RankFacts
 
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured, Tracker
+from ..stored import Kept, Stored
 
 #: A job has one configuration.
 _JOB = "configuration"
@@ -66,12 +67,18 @@ class ConfigurationEvidence(Measured, frozen=True, kw_only=True):
 ConfigurationEpisode = Episode[str, ConfigurationEvidence]
 
 
-class _Words:
+class _Words(Stored):
     """What the ranks of a job say of one fact: ``of`` each rank, and how many say each word."""
 
-    def __init__(self, of: dict[int, str]) -> None:
-        self.of = of
-        self.counts = Counter(of.values())
+    of: Kept[dict[int, str]]
+
+    def __init__(self) -> None:
+        self.of = {}
+        self.counts: Counter[str] = Counter()
+
+    def loaded(self) -> None:
+        """Count the words again."""
+        self.counts = Counter(self.of.values())
 
     def put(self, rank: int, word: str) -> bool:
         """``rank`` says ``word`` now; whether that is news."""
@@ -101,11 +108,15 @@ def compared(fact: str) -> bool:
     return fact in COMPARED
 
 
-class Configuration:
+class Configuration(Stored):
     """What the ranks of one job say of themselves."""
 
+    words: Kept[dict[str, _Words]]
+    begun: Kept[int]
+    tracker: Kept[Tracker[Any, Any]]
+
     def __init__(self) -> None:
-        self.words: dict[str, _Words] = {}
+        self.words = {}
         self.begun = 0
         self.tracker = Tracker(ConfigurationEpisode)
 
@@ -120,7 +131,7 @@ class Configuration:
     def _keep(self, fact: str, ranks: list[int], told: list[str]) -> bool:
         if fact not in self.words and len(self.words) >= MOST_FACTS:
             return False
-        words = self.words.setdefault(fact, _Words({}))
+        words = self.words.setdefault(fact, _Words())
         news = [words.put(rank, word) for rank, word in zip(ranks, told, strict=True) if word]
         return any(news)
 
@@ -141,17 +152,6 @@ class Configuration:
         odd = [_odd(fact, words) for fact, words in sorted(self.words.items()) if len(words.counts) > 1]
         accused = {rank for one in odd if one.clear for rank in self.words[one.fact].others(one.word)}
         return ConfigurationEvidence(odd=tuple(odd), ranks=tuple(sorted(accused)))
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        told = [[fact, list(words.of.items())] for fact, words in self.words.items()]
-        return {"words": told, "begun": self.begun, "tracker": self.tracker.snapshot()}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.words = {fact: _Words(dict(of)) for fact, of in data["words"]}
-        self.begun = data["begun"]
-        self.tracker.load(data["tracker"])
 
 
 def _odd(fact: str, words: _Words) -> Odd:

@@ -14,6 +14,7 @@ from paceline.words import step_time
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured
 from ..robust import nanmedian
+from ..stored import Kept, Stored
 from .job_episodes import JobEpisodes, Sight
 from .window_sums import DATA, PREPARE, WindowSums
 
@@ -39,8 +40,10 @@ class InputEvidence(Measured, frozen=True, kw_only=True):
 InputEpisode = Episode[str, InputEvidence]
 
 
-class DataBound:
+class DataBound(Stored):
     """The input of one job, quick enough or not."""
+
+    episodes: Kept[JobEpisodes[Any, Any]]
 
     def __init__(self, config: InputConfig) -> None:
         self.config = config
@@ -59,14 +62,6 @@ class DataBound:
         evidence = InputEvidence(share=middle, least_share=least, fetched_s=fetched_s)
         sight = Sight(least, self.config.least_share, middle / max(1 - middle, 0.01), "input_pipeline")
         return self.episodes.push(_JOB, sums.window, sight, evidence)
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return self.episodes.snapshot()
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.episodes.load(data)
 
 
 def said(episode: InputEpisode, config: InputConfig) -> Said:

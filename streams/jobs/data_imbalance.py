@@ -13,6 +13,7 @@ import numpy as np
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured
 from ..robust import nanmedian
+from ..stored import Kept, Stored
 from .job_episodes import JobEpisodes, Sight
 from .window_sums import WindowSums
 
@@ -42,8 +43,10 @@ class DataEvidence(Measured, frozen=True, kw_only=True):
 DataEpisode = Episode[str, DataEvidence]
 
 
-class DataImbalance:
+class DataImbalance(Stored):
     """Micro-batches of one job, of equal length or not."""
+
+    episodes: Kept[JobEpisodes[Any, Any]]
 
     def __init__(self, config: DataConfig) -> None:
         self.config = config
@@ -75,14 +78,6 @@ class DataImbalance:
     def suspects(self) -> bool:
         """Whether the data may be cut unevenly: then a short look at one rank is no evidence."""
         return bool(self.episodes.open())
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return self.episodes.snapshot()
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.episodes.load(data)
 
 
 def said(episode: DataEpisode, config: DataConfig) -> Said:

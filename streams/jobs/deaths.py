@@ -7,13 +7,12 @@ verdict is confirmed once all ranks have ended, or their node has waited for a w
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from paceline.events import RANK_LIMIT, RankEnd
 
 from ..episodes.finding import Blocked, Said, Subject, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
+from ..stored import Kept, Stored
 from .first_death import Blockage, End, FirstDeath, first_death
 from .hang import plain_ranks
 
@@ -47,15 +46,20 @@ class DeathEvidence(Measured, frozen=True, kw_only=True):
 DeathEpisode = Episode[str, DeathEvidence]
 
 
-class Deaths:
+class Deaths(Stored):
     """How the ranks of one job ended."""
 
+    ends: Kept[dict[int, End]]
+    judged: Kept[int]
+    hang: Kept[Blockage | None]
+    tracker: Kept[Tracker[Any, Any]]
+
     def __init__(self) -> None:
-        self.ends: dict[int, End] = {}
+        self.ends = {}
         #: How many there were when the last verdict was made.
         self.judged = 0
         #: What the job hung in before the first of them.
-        self.hang: Blockage | None = None
+        self.hang = None
         self.tracker = Tracker(DeathEpisode, Policy(growth_at=frozenset()))
 
     def update(
@@ -147,18 +151,6 @@ class Deaths:
             return None
         gap_s = min(self.ends[rank].time_s for rank in others) - min(one.time_s for one in named)
         return gap_s if gap_s >= 0 else None
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        ends = [msgspec.to_builtins(one) for one in self.ends.values()]
-        return {"ends": ends, "judged": self.judged, "hang": self.hang, "tracker": self.tracker.snapshot()}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.ends = {one.rank: one for one in msgspec.convert(data["ends"], list[End])}
-        self.judged = int(data["judged"])
-        self.hang = msgspec.convert(data["hang"], Blockage | None)
-        self.tracker.load(data["tracker"])
 
 
 def said(episode: DeathEpisode, nodes: Mapping[int, str]) -> Said:

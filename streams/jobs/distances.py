@@ -5,7 +5,7 @@ both: in a ring the neighbours of a rank with a slow link see one slow connectio
 side. Which rank is at the far end is known from the ends that the ranks named as their own.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from ..ingest.link_rows import LinkRows
 from ..raw_columns import Ints
 from ..robust import Array
 from ..runs import places, starts
+from ..stored import Kept, Stored
 
 #: Most connections taken of one sample; endpoints remembered are at most twice that for each rank.
 _MOST_PEERS = 64
@@ -29,15 +30,20 @@ class _Connections(NamedTuple):
     rtt_s: Array
 
 
-class Distances:
+class Distances(Stored):
     """The latest round trips between the ranks of one job."""
 
+    owners: Kept[dict[int, int]]
+    peers: Kept[Ints]
+    rtts_s: Kept[Array]
+    heard: Kept[NDArray[np.bool_]]
+
     def __init__(self) -> None:
-        self.owners: dict[int, int] = {}
+        self.owners = {}
         #: By rank and connection: the rank at the far end, -1 where unknown, and the round trip, infinite for none.
-        self.peers: Ints = np.empty((0, 0), dtype=np.int64)
-        self.rtts_s: Array = np.empty((0, 0))
-        self.heard: NDArray[np.bool_] = np.empty(0, dtype=bool)
+        self.peers = np.empty((0, 0), dtype=np.int64)
+        self.rtts_s = np.empty((0, 0))
+        self.heard = np.empty(0, dtype=bool)
 
     @property
     def told_apart(self) -> bool:
@@ -82,16 +88,6 @@ class Distances:
             self.peers = np.pad(self.peers, ((0, more[0]), (0, more[1])), constant_values=-1)
             self.rtts_s = np.pad(self.rtts_s, ((0, more[0]), (0, more[1])), constant_values=np.inf)
             self.heard = np.pad(self.heard, (0, more[0]))
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        owners = np.array([list(self.owners.keys()), list(self.owners.values())], dtype=np.int64)
-        return {"owners": owners, "peers": self.peers, "rtts_s": self.rtts_s, "heard": self.heard}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.owners = dict(zip(*data["owners"].tolist(), strict=True))
-        self.peers, self.rtts_s, self.heard = data["peers"], data["rtts_s"], data["heard"]
 
 
 def _connections(links: LinkRows) -> _Connections:

@@ -24,6 +24,7 @@ from ..episodes.finding import Blocked, Said, Subject, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
 from ..ingest.collective_batch import CollectiveBatch
+from ..stored import Kept, Stored
 from .first_death import Blockage
 from .waits import Place, Wait, Waits, Where
 
@@ -159,8 +160,16 @@ class Reported(msgspec.Struct):
 HangEpisode = Episode[str, HangEvidence]
 
 
-class Hang:
+class Hang(Stored):
     """Who waits where, in one job."""
+
+    longest_s: Kept[float]
+    last_step: Kept[int]
+    moved_s: Kept[float]
+    moved_in: Kept[Where | None]
+    reported: Kept[Reported | None]
+    given_up: Kept[HangEvidence | None]
+    tracker: Kept[Tracker[Any, Any]]
 
     def __init__(self, config: HangConfig) -> None:
         self.config = config
@@ -170,10 +179,10 @@ class Hang:
         self.last_step = -1
         #: How long the longest had waited when one of the missing last moved, and for which collective.
         self.moved_s = 0.0
-        self.moved_in: Where | None = None
-        self.reported: Reported | None = None
+        self.moved_in = None
+        self.reported = None
         #: What was confirmed and is over, where none is known to have got through it, until a step ends.
-        self.given_up: HangEvidence | None = None
+        self.given_up = None
         self.tracker = Tracker(HangEpisode, Policy())
 
     def reach(self, batch: CollectiveBatch) -> None:
@@ -382,26 +391,21 @@ class Hang:
         return self.waits.second() if self.waits.all_lack(expected) else None
 
     def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
+        """The state, with who waits where, in what order that is followed again."""
         return {
+            **super().snapshot(),
             "waits": [msgspec.to_builtins(wait) for waits in self.waits.waits.values() for wait in waits.values()],
             "left": [msgspec.to_builtins(wait) for wait in self.waits.left()],
-            "reached": [[group, list(reached.items())] for group, reached in self.waits.reached.items()],
+            "reached": self.waits.reached,
             "looks": [msgspec.to_builtins(place) for place in self.looks.values()],
-            "longest_s": self.longest_s,
-            "last_step": self.last_step,
-            "moved_s": self.moved_s,
-            "moved_in": self.moved_in,
-            "reported": msgspec.to_builtins(self.reported),
-            "given_up": msgspec.to_builtins(self.given_up),
-            "tracker": self.tracker.snapshot(),
         }
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
+        super().load(data)
         self.waits, self.looks = Waits(), {}
-        for group, reached in data["reached"]:
-            for rank, seq in reached:
+        for group, reached in msgspec.convert(data["reached"], dict[str, dict[int, int]]).items():
+            for rank, seq in reached.items():
                 self.waits.reach(rank, group, seq)
         for seen in msgspec.convert(data["looks"], list[Seen]):
             self.looks[seen.rank] = seen
@@ -411,14 +415,8 @@ class Hang:
             waits.setdefault(wait.rank, []).append(wait)
         for rank, its in waits.items():
             self.waits.stand(rank, its)
-        for wait in msgspec.convert(data.get("left", []), list[Wait]):
+        for wait in msgspec.convert(data["left"], list[Wait]):
             self.waits.give_up(wait)
-        self.longest_s, self.last_step = float(data["longest_s"]), int(data["last_step"])
-        self.moved_s = float(data.get("moved_s", 0.0))
-        self.moved_in = msgspec.convert(data.get("moved_in"), Where | None)
-        self.reported = msgspec.convert(data.get("reported"), Reported | None)
-        self.given_up = msgspec.convert(data["given_up"], HangEvidence | None)
-        self.tracker.load(data["tracker"])
 
 
 def _news(before: Stop, now: Stop) -> bool:

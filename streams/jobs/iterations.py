@@ -6,12 +6,13 @@ alone takes a model's equal layers for iterations; together they do not. Calls t
 (evaluation, clipping) shift what follows, so boundaries are followed one by one, not counted off.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..robust import MAD_SIGMA, Array
+from ..stored import Kept, Stored
 
 Ints = NDArray[np.int64]
 
@@ -144,14 +145,25 @@ def _repeats(rows: Array) -> Array:
     return np.asarray(summed / summed[0]) if summed[0] > 1e-12 else np.zeros(count)
 
 
-class Iterations:
+class Iterations(Stored):
     """Numbers the iterations of one group, from the calls of one of its members."""
 
+    token: Kept[Ints]
+    start_s: Kept[Array]
+    look_at: Kept[int]
+    decided: Kept[bool]
+    number: Kept[int]
+    since: Kept[int]
+    last: Kept[int]
+    last_s: Kept[float]
+    usual_s: Kept[float]
+    period: Kept[Period | None]
+
     def __init__(self) -> None:
-        self.token: Ints = np.empty(0, dtype=np.int64)
-        self.start_s: Array = np.empty(0)
+        self.token = np.empty(0, dtype=np.int64)
+        self.start_s = np.empty(0)
         self.look_at = FIRST
-        self.period: Period | None = None
+        self.period = None
         #: Whether it has been decided if there are iterations; until then nothing is numbered.
         self.decided = False
         self.number = 0
@@ -206,25 +218,3 @@ class Iterations:
             self.since += 1
             self.last, self.last_s = one, start
         return out
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "token": self.token,
-            "start_s": self.start_s,
-            "look_at": self.look_at,
-            "decided": self.decided,
-            "number": self.number,
-            "since": self.since,
-            "last": self.last,
-            "last_s": self.last_s,
-            "usual_s": self.usual_s,
-            "period": None if self.period is None else list(self.period),
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.token, self.start_s, self.look_at = data["token"], data["start_s"], data["look_at"]
-        self.decided, self.number, self.since = data["decided"], data["number"], data["since"]
-        self.last, self.last_s, self.usual_s = data["last"], data["last_s"], data["usual_s"]
-        self.period = None if data["period"] is None else Period(*data["period"])

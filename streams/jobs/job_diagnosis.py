@@ -7,10 +7,13 @@ arrive on two topics whose order against each other nobody promises, so the two 
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from paceline.events import Finding, JobDescribed, StepTimings
 
 from ..episodes.finding import JobKey, finding
 from ..ingest.ingest import Admitted, Batch, Ingest
+from ..stored import Kept, Stored
 from . import short_run_evidence
 from .collective_verdicts import Collectives
 from .config import JobConfig, changed
@@ -18,18 +21,25 @@ from .phase_verdicts import Phases
 from .short_run import ShortRun
 
 
-class JobDiagnosis:
+class JobDiagnosis(Stored):
     """Judges what ``ingest`` takes in of one (cluster, job, attempt)."""
+
+    values: Kept[dict[str, float]]
+    job: Kept[JobKey | None]
+    called_short: Kept[bool]
+    phases: Kept[Phases]
+    collectives: Kept[Collectives]
+    short: Kept[ShortRun]
 
     def __init__(self, ingest: Ingest, config: JobConfig) -> None:
         self.config = config
         self.ingest = ingest
-        self.values: dict[str, float] = {}
+        self.values = {}
         self.short = ShortRun()
         self.phases = Phases(ingest, config, self.short)
         self.collectives = Collectives(ingest, config, self.short)
         #: Whose findings they are, once an event came.
-        self.job: JobKey | None = None
+        self.job = None
         #: Whether it was said that there was not enough to judge.
         self.called_short = False
 
@@ -94,35 +104,20 @@ class JobDiagnosis:
         """Judge by the default thresholds with ``values`` from now on; what is known stays."""
         self.values = dict(values)
         phases, collectives = self.phases.snapshot(), self.collectives.snapshot()
-        self.config = replace(changed(values), most_ranks=self.config.most_ranks)
-        self.phases = Phases(self.ingest, self.config, self.short)
-        self.collectives = Collectives(self.ingest, self.config, self.short)
+        self._judge_by(replace(changed(values), most_ranks=self.config.most_ranks))
         self.phases.load(phases)
         self.collectives.load(collectives)
+
+    def restore(self, data: dict[str, Any], config: JobConfig | None) -> None:
+        """Take the state that ``snapshot`` described; without a ``config`` by the thresholds in it."""
+        self._judge_by(config or changed(msgspec.convert(data["values"], dict[str, float])))
+        self.load(data)
+
+    def _judge_by(self, config: JobConfig) -> None:
+        self.config = config
+        self.phases = Phases(self.ingest, config, self.short)
+        self.collectives = Collectives(self.ingest, config, self.short)
 
     def bound_ranks(self, most: int) -> None:
         """Leave out ranks from number ``most`` on."""
         self.config = self.phases.config = self.collectives.config = replace(self.config, most_ranks=most)
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays; a function in it stands for what it returns."""
-        return {
-            "values": self.values,
-            "job": self.job,
-            "called_short": self.called_short,
-            "phases": self.phases.snapshot,
-            "collectives": self.collectives.snapshot,
-            "short": self.short.snapshot,
-        }
-
-    def load(self, data: dict[str, Any], config: JobConfig | None) -> None:
-        """Take the state that ``snapshot`` described; without a ``config`` by the thresholds in it."""
-        self.values = {str(name): float(value) for name, value in data["values"].items()}
-        self.config = config or changed(self.values)
-        self.phases = Phases(self.ingest, self.config, self.short)
-        self.collectives = Collectives(self.ingest, self.config, self.short)
-        self.job = None if data["job"] is None else JobKey(*data["job"])
-        self.called_short = bool(data["called_short"])
-        self.phases.load(data["phases"])
-        self.collectives.load(data["collectives"])
-        self.short.load(data["short"])

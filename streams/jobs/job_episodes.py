@@ -5,7 +5,7 @@ take its time: it is suspected after ``SUSPECT`` windows, confirmed after ``CONF
 for ``RECOVER``.
 """
 
-from typing import Any, Generic
+from typing import Generic
 
 import msgspec
 
@@ -13,6 +13,7 @@ from paceline.events import Cause
 
 from ..episodes.persistence import Streaks
 from ..episodes.tracker import Episode, Key, Seen, Tracker
+from ..stored import Kept, Stored
 
 SUSPECT = 2
 CONFIRM = 3
@@ -43,7 +44,7 @@ class Sight(msgspec.Struct, frozen=True):
     cause: Cause
 
 
-class JobEpisodes(Generic[Key, Seen]):
+class JobEpisodes(Stored, Generic[Key, Seen]):
     """Episodes of one kind of trouble, by subject.
 
     >>> from streams.episodes.tracker import Measured
@@ -54,9 +55,12 @@ class JobEpisodes(Generic[Key, Seen]):
     [None, 'suspected', 'confirmed']
     """
 
+    tracker: Kept[Tracker[Key, Seen]]
+    streaks: Kept[Streaks[Key]]
+
     def __init__(self, form: type[Episode[Key, Seen]]) -> None:
         self.tracker = Tracker(form)
-        self.streaks: Streaks[Key] = Streaks(SUSPECT, CONFIRM, RECOVER)
+        self.streaks = Streaks(SUSPECT, CONFIRM, RECOVER)
 
     def push(self, subject: Key, window: JudgedWindow, sight: Sight, evidence: Seen) -> Episode[Key, Seen] | None:
         """Take in what ``window`` showed; the episode where it has something new to tell.
@@ -105,12 +109,3 @@ class JobEpisodes(Generic[Key, Seen]):
     def open(self) -> list[Key]:
         """The subjects whose episodes last, also those of which nothing has been told yet."""
         return self.tracker.open()
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return {"tracker": self.tracker.snapshot(), "streaks": self.streaks.snapshot()}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.tracker.load(data["tracker"])
-        self.streaks.load(data["streaks"])

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from paceline.events import OP_INDEX
 
 from ..robust import MAD_SIGMA, Array, known_or_zero, middle, nanmedian, newest_run, peers_median, peers_spread
+from ..stored import Kept, Stored
 from .straggler_config import StragglerConfig
 from .ticks import PARTS, Tick
 
@@ -114,7 +115,7 @@ class _Pass(NamedTuple):
     most: list[int]
 
 
-class TickHistory:
+class TickHistory(Stored):
     """The last ticks of every rank: shares of the step, shape (len(COLUMNS), ticks, ranks), newest last.
 
     Single precision: shares of a step need no more, and snapshots of ten thousand ranks stay small. Ticks that are
@@ -122,16 +123,24 @@ class TickHistory:
     worked out for all of them in one pass, for a pass over eight ranks costs no more than calling it.
     """
 
+    first_steps: Kept[list[int]]
+    last_steps: Kept[list[int]]
+    spans: Kept[list[float]]
+    lasted: Kept[list[float]]
+    communicates: Kept[bool]
+    contended: Kept[float]
+    base_s: Kept[float]
+
     def __init__(self) -> None:
         #: The columns of all ticks, those that are only taken at the end; and how many are pushed.
         self._columns = np.empty((len(COLUMNS), 0, 0), dtype=np.float32)
         self._pushed = 0
         self._taken: list[_Taken] = []
-        self.first_steps: list[int] = []
-        self.last_steps: list[int] = []
+        self.first_steps = []
+        self.last_steps = []
         #: Seconds of each that were told, and that it stands for.
-        self.spans: list[float] = []
-        self.lasted: list[float] = []
+        self.spans = []
+        self.lasted = []
         #: Whether ranks wait for each other, as far as is known: who is late must have been waited for. Where all
         #: waiting is measured that is asked from the start, and of ranks that never wait nobody is late.
         self.communicates = False
@@ -304,27 +313,16 @@ class TickHistory:
         return float(self.table[_AT["work"], -back, rank] + self.table[_AT["starved"], -back, rank])
 
     def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "table": self.table,
-            "first_steps": self.first_steps,
-            "last_steps": self.last_steps,
-            "spans": self.spans,
-            "lasted": self.lasted,
-            "communicates": self.communicates,
-            "contended": self.contended,
-            "base_s": self.base_s,
-        }
+        """The state, with the ticks that were pushed."""
+        return {**super().snapshot(), "table": self.table}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self._forget()
-        self._columns, self.spans, self.lasted = data["table"], data["spans"], data["lasted"]
+        self._columns = data["table"]
         self._columns.flags.writeable = False
         self._pushed, self._taken = self._columns.shape[1], []
-        self.first_steps, self.last_steps = data["first_steps"], data["last_steps"]
-        self.communicates, self.contended = data["communicates"], data["contended"]
-        self.base_s = data["base_s"]
+        super().load(data)
 
 
 def _known(values: Array) -> list[float]:

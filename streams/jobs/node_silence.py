@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.events import StepTimings
 from paceline.ranges import ranges
@@ -29,6 +30,7 @@ from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
 from ..raw_columns import Ints, ends, largest
 from ..robust import Array
+from ..stored import Kept, Stored
 
 #: By how much one message moves its node on, at most.
 MOST_PUSH_S = 10.0
@@ -62,25 +64,41 @@ class NodeSilenceEvidence(Measured, frozen=True, kw_only=True):
 NodeSilenceEpisode = Episode[str, NodeSilenceEvidence]
 
 
-class NodeSilence:
+class NodeSilence(Stored):
     """Which nodes of one job speak."""
+
+    numbers: Kept[dict[str, int]]
+    ranks: Kept[list[tuple[int, ...]]]
+    times: Kept[list[int]]
+    clock_s: Kept[Array]
+    moved_s: Kept[Array]
+    heard_s: Kept[Array]
+    step: Kept[Ints]
+    living: Kept[NDArray[np.bool_]]
+    ended_s: Kept[Array]
+    first: Kept[Ints]
+    last: Kept[Ints]
+    messages: Kept[int]
+    job_s: Kept[float]
+    since: Kept[int]
+    tracker: Kept[Tracker[Any, Any]]
 
     def __init__(self, config: NodeSilenceConfig) -> None:
         self.config = config
-        self.numbers: dict[str, int] = {}
-        self.ranks: list[tuple[int, ...]] = []
-        self.times: list[int] = []
+        self.numbers = {}
+        self.ranks = []
+        self.times = []
         #: By node: its latest event time, how far it has moved on, how far the job had when it last spoke, its latest
         #: step, whether it has not said goodbye, and until when goodbye was said elsewhere.
-        self.clock_s: Array = np.empty(0)
-        self.moved_s: Array = np.empty(0)
-        self.heard_s: Array = np.empty(0)
-        self.step: Ints = np.empty(0, dtype=np.int64)
+        self.clock_s = np.empty(0)
+        self.moved_s = np.empty(0)
+        self.heard_s = np.empty(0)
+        self.step = np.empty(0, dtype=np.int64)
         self.living = np.empty(0, dtype=bool)
-        self.ended_s: Array = np.empty(0)
+        self.ended_s = np.empty(0)
         #: By node: at which message of the job it was heard for the first time, and for the last.
-        self.first: Ints = np.empty(0, dtype=np.int64)
-        self.last: Ints = np.empty(0, dtype=np.int64)
+        self.first = np.empty(0, dtype=np.int64)
+        self.last = np.empty(0, dtype=np.int64)
         self.messages = 0
         #: Nodes that have not said goodbye.
         self.alive = 0
@@ -216,36 +234,9 @@ class NodeSilence:
         episode = self.tracker.get(name)
         return None if episode is None else self.tracker.revise(name, signal, episode.length)
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "names": list(self.numbers),
-            "ranks": [list(ranks) for ranks in self.ranks],
-            "times": self.times,
-            "clock_s": self.clock_s,
-            "moved_s": self.moved_s,
-            "heard_s": self.heard_s,
-            "step": self.step,
-            "living": self.living,
-            "ended_s": self.ended_s,
-            "first": self.first,
-            "last": self.last,
-            "messages": self.messages,
-            "job_s": self.job_s,
-            "since": self.since,
-            "tracker": self.tracker.snapshot(),
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.numbers = {str(name): number for number, name in enumerate(data["names"])}
-        self.ranks, self.times = [tuple(ranks) for ranks in data["ranks"]], list(data["times"])
-        self.clock_s, self.moved_s, self.heard_s = data["clock_s"], data["moved_s"], data["heard_s"]
-        self.step, self.living, self.ended_s = data["step"], data["living"], data["ended_s"]
-        self.first, self.last, self.messages = data["first"], data["last"], int(data["messages"])
+    def loaded(self) -> None:
+        """Work out again what follows from the state."""
         self.alive = int(self.living.sum())
-        self.job_s, self.since = float(data["job_s"]), int(data["since"])
-        self.tracker.load(data["tracker"])
 
 
 def said(episode: NodeSilenceEpisode) -> Said:

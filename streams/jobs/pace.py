@@ -33,6 +33,7 @@ from ..episodes.finding import Said, Subject, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
 from ..robust import MAD_SIGMA, Array, nanmedian, newest_run
+from ..stored import Kept, Stored
 from .ticks import WORK, Tick
 
 _NO_TRAINING = ("evaluation", "checkpoint")
@@ -84,7 +85,7 @@ class PaceEvidence(Measured, frozen=True, kw_only=True):
 PaceEpisode = Episode[str, PaceEvidence]
 
 
-class Pace:
+class Pace(Stored):
     """The pace of one job.
 
     >>> from streams.ingest import steps
@@ -100,13 +101,19 @@ class Pace:
     89 confirmed 60
     """
 
+    history: Kept[Array]
+    usual: Kept[float]
+    before: Kept[Array]
+    quiet: Kept[int]
+    tracker: Kept[Tracker[Any, Any]]
+
     def __init__(self, config: PaceConfig) -> None:
         self.config = config
         #: Per tick: pace, the median rank's own work, the same with the shortest wait, first step, last step, seconds
         #: that it stands for, then the median rank's seconds by op.
         self.history = np.empty((0, _BY_OP + len(OPS)))
-        self.usual: float = 0.0
-        self.before: Array = np.zeros(len(OPS))
+        self.usual = 0.0
+        self.before = np.zeros(len(OPS))
         self.quiet = 0
         #: Ticks that are to be judged next, and what is remembered of them while nobody else is accused.
         self._taken: list[Tick] = []
@@ -232,22 +239,6 @@ class Pace:
             grown_s=float(max(grown.max(), 0.0)),
             host_bound_s=host_bound_s,
         )
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "history": self.history,
-            "usual": self.usual,
-            "before": self.before,
-            "quiet": self.quiet,
-            "tracker": self.tracker.snapshot(),
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.history, self.usual, self.before = data["history"], data["usual"], data["before"]
-        self.quiet = data["quiet"]
-        self.tracker.load(data["tracker"])
 
 
 def said(episode: PaceEpisode, config: PaceConfig, accused: Collection[int] = ()) -> Said:

@@ -20,6 +20,7 @@ from ..ingest.ingest import Admitted, Batch, Ingest
 from ..ingest.speakers import RankSpeakers
 from ..ingest.steps import Step
 from ..raw_columns import array
+from ..stored import Kept, Stored
 from . import (
     apart,
     configuration,
@@ -52,8 +53,21 @@ _MOST_CELLS = 4096
 Ahead = tuple[Step, StepSums | None, Tick | None]
 
 
-class Phases:
+class Phases(Stored):
     """The verdict from phases: the steps of the ranks to findings."""
+
+    cohorts: Kept[Cohorts]
+    ticks: Kept[Ticks]
+    conditions: Kept[RankConditions]
+    stragglers: Kept[Stragglers]
+    structure: Kept[Structure]
+    pace: Kept[Pace]
+    silence: Kept[Silence]
+    apart: Kept[Apart]
+    nodes: Kept[NodeSilence]
+    configuration: Kept[Configuration]
+    has_loader: Kept[bool]
+    crowds: Kept[Crowds]
 
     def __init__(self, ingest: Ingest, config: JobConfig, short: ShortRun) -> None:
         self.ingest = ingest
@@ -213,38 +227,6 @@ class Phases:
     def _place(self, rank: int) -> tuple[str, str]:
         """The node and the device of a rank."""
         return self.ingest.nodes.get(rank, ""), self.ingest.devices.get(rank, "")
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "cohorts": self.cohorts.snapshot(),
-            "ticks": self.ticks.snapshot(),
-            "conditions": self.conditions.snapshot(),
-            "stragglers": self.stragglers.snapshot(),
-            "structure": self.structure.snapshot(),
-            "pace": self.pace.snapshot(),
-            "silence": self.silence.snapshot(),
-            "apart": self.apart.snapshot(),
-            "nodes": self.nodes.snapshot(),
-            "configuration": self.configuration.snapshot(),
-            "has_loader": self.has_loader,
-            "crowds": self.crowds.snapshot(),
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.cohorts.load(data["cohorts"])
-        self.ticks.load(data["ticks"])
-        self.conditions.load(data["conditions"])
-        self.stragglers.load(data["stragglers"])
-        self.structure.load(data["structure"])
-        self.pace.load(data["pace"])
-        self.silence.load(data["silence"])
-        self.apart.load(data["apart"])
-        self.nodes.load(data["nodes"])
-        self.configuration.load(data["configuration"])
-        self.has_loader = bool(data["has_loader"])
-        self.crowds.load(data["crowds"])
 
 
 def _runs(steps: Iterable[Step]) -> Iterator[list[Step]]:

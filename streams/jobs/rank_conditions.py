@@ -5,9 +5,10 @@ there whenever the step is: the same events give the same answer. What no node m
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.columns import rows
 from paceline.events import Cause, StepTimings
@@ -17,6 +18,7 @@ from ..episodes.causes import COMPUTING, Verdict
 from ..raw_columns import Floats, Ints, floats, unknown, whole
 from ..robust import Array, known_or_zero
 from ..runs import lengths, places, starts
+from ..stored import Kept, Stored
 
 #: Conditions kept of each rank, and how far back a look goes, at most and at least.
 _KEPT = 32
@@ -99,16 +101,21 @@ def condition_rows(messages: Sequence[StepTimings]) -> ConditionRows:
 _NO_CONDITIONS = ConditionRows(np.empty(0, dtype=np.int64), *(np.empty(0) for _ in range(len(_FIELDS) + 2)))
 
 
-class RankConditions:
+class RankConditions(Stored):
     """The last conditions of every rank."""
+
+    times: Kept[Floats]
+    values: Kept[NDArray[np.float32]]
+    count: Kept[Ints]
+    ends_s: Kept[Array]
 
     def __init__(self) -> None:
         #: By rank, and in the order of ``count``: when; the other columns of ConditionRows.
-        self.times: Floats = np.full((0, _KEPT), -np.inf)
+        self.times = np.full((0, _KEPT), -np.inf)
         self.values = np.empty((0, _KEPT, _VALUES), dtype=np.float32)
         #: How many were ever heard of each rank.
-        self.count: Ints = np.empty(0, dtype=np.int64)
-        self.ends_s: Array = np.empty(0)
+        self.count = np.empty(0, dtype=np.int64)
+        self.ends_s = np.empty(0)
 
     def update(self, told: ConditionRows, most_ranks: int) -> None:
         """Take down what a few messages brought of ranks below ``most_ranks``."""
@@ -207,15 +214,6 @@ class RankConditions:
             held_back=_median([view.held_back for view in others]),
         )
         return ConditionsSeen(own, median)
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {"times": self.times, "values": self.values, "count": self.count, "ends": self.ends_s}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.times, self.values, self.count = data["times"], data["values"], data["count"]
-        self.ends_s = data["ends"]
 
 
 def _cause(own: View, others: list[View]) -> Cause | None:

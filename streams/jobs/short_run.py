@@ -5,9 +5,8 @@ that ends before is written in short_run_evidence.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from paceline.events import OP_INDEX, OPS, RankBreakdown
@@ -18,6 +17,7 @@ from ..limits import ABSURD_S
 from ..raw_columns import Ints
 from ..robust import Array, known_or_zero
 from ..runs import lengths, starts
+from ..stored import Kept, Stored
 from .ticks import WORK
 
 #: Calls of collectives that are kept at most; those that come after are counted by nobody.
@@ -55,8 +55,18 @@ class RankTimes(NamedTuple):
     launch_delay: Array
 
 
-class ShortRun:
+class ShortRun(Stored):
     """What is told of one job until there is enough to judge."""
+
+    enough: Kept[bool]
+    seconds: Kept[Array]
+    steps: Kept[Ints]
+    first_step: Kept[int]
+    last_step: Kept[int]
+    breakdowns: Kept[dict[int, RankBreakdown]]
+    groups: Kept[dict[str, int]]
+    calls: Kept[list[tuple[Ints, Ints, Ints, Array]]]
+    calls_left_out: Kept[int]
 
     def __init__(self) -> None:
         self.enough = False
@@ -66,10 +76,10 @@ class ShortRun:
         self.seconds = np.zeros((len(OPS), 0))
         self.steps = np.zeros(0, dtype=np.int64)
         self.first_step = self.last_step = -1
-        self.breakdowns: dict[int, RankBreakdown] = {}
-        self.groups: dict[str, int] = {}
+        self.breakdowns = {}
+        self.groups = {}
         #: Rank, group, number and seconds of each collective.
-        self.calls: list[tuple[Ints, Ints, Ints, Array]] = []
+        self.calls = []
         self.calls_heard = 0
         self.calls_left_out = 0
 
@@ -178,30 +188,6 @@ class ShortRun:
         np.add.at(of, rank[np.repeat(apart, members)], 1)
         return Last(of, last)
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "enough": self.enough,
-            "seconds": self.seconds,
-            "steps": self.steps,
-            "first_step": self.first_step,
-            "last_step": self.last_step,
-            "breakdowns": [msgspec.to_builtins(told) for told in self.breakdowns.values()],
-            "groups": list(self.groups),
-            "calls": [list(part) for part in self.calls],
-            "calls_left_out": self.calls_left_out,
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.enough, self.seconds, self.steps = bool(data["enough"]), data["seconds"], data["steps"]
-        self.first_step, self.last_step = data["first_step"], data["last_step"]
-        try:
-            told = msgspec.convert(data["breakdowns"], list[RankBreakdown])
-        except msgspec.ValidationError as error:
-            raise ValueError(f"not a snapshot: {error}") from error
-        self.breakdowns = {one.rank: one for one in told}
-        self.groups = {name: index for index, name in enumerate(data["groups"])}
-        self.calls = [(rank, group, seq, seconds) for rank, group, seq, seconds in data["calls"]]
+    def loaded(self) -> None:
+        """Work out again what follows from the state."""
         self.calls_heard = sum(int(rank.size) for rank, *_ in self.calls)
-        self.calls_left_out = data["calls_left_out"]

@@ -9,6 +9,7 @@ from paceline.events import Coverage
 
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured
+from ..stored import Kept, Stored
 from .job_episodes import JobEpisodes, JudgedWindow, Sight
 from .ticks import Tick
 
@@ -18,12 +19,15 @@ _JOB = "ranks"
 SilenceEpisode = Episode[str, Measured]
 
 
-class Silence:
+class Silence(Stored):
     """The ranks of one job that are missing.
 
     Args:
         after_steps: steps after which a rank that is missing is reported.
     """
+
+    steps: Kept[int]
+    episodes: Kept[JobEpisodes[Any, Any]]
 
     def __init__(self, after_steps: int) -> None:
         self.after_steps = after_steps
@@ -41,15 +45,6 @@ class Silence:
         window = JudgedWindow(tick.first_step, tick.last_step, tick.span_s)
         missing = float(coverage.ranks_heard < coverage.ranks_expected)
         return self.episodes.push(_JOB, window, Sight(missing, 1.0, 0.0, "unknown"), Measured())
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return {"steps": self.steps, "episodes": self.episodes.snapshot()}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.steps = data["steps"]
-        self.episodes.load(data["episodes"])
 
 
 def said(coverage: Coverage) -> Said:

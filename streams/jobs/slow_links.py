@@ -18,6 +18,7 @@ from ..ingest.collective_rows import Spans
 from ..ingest.link_rows import LinkRows
 from ..raw_columns import Ints
 from ..robust import Array, peers_median
+from ..stored import Kept, Stored
 from .accused import AccusedRank, back_among_peers
 from .distances import Distances
 
@@ -62,7 +63,7 @@ class LinkEvidence(Measured, frozen=True, kw_only=True):
 LinkEpisode = Episode[int, LinkEvidence]
 
 
-class SlowLinks:
+class SlowLinks(Stored):
     """Round trips and waiting of the ranks of one job.
 
     >>> import numpy as np
@@ -79,20 +80,32 @@ class SlowLinks:
     [[(2, 'suspected')], [(2, 'confirmed')]]
     """
 
+    distances: Kept[Distances]
+    rtt_s: Kept[Array]
+    waits: Kept[Array]
+    ended_s: Kept[Array]
+    spanned_s: Kept[Array]
+    retransmits: Kept[Ints]
+    usual_wait: Kept[float]
+    usual: Kept[float]
+    since: Kept[int]
+    streaks: Kept[Streaks[int]]
+    tracker: Kept[Tracker[Any, Any]]
+
     def __init__(self, config: LinksConfig) -> None:
         self.config = config
         self.distances = Distances()
         #: By rank, NaN where nothing is known: its round trip, and its share of time spent waiting.
-        self.rtt_s: Array = np.empty(0)
-        self.waits: Array = np.empty(0)
+        self.rtt_s = np.empty(0)
+        self.waits = np.empty(0)
         #: When its last collective ended, by its own clock; and how long they lasted since its link was judged.
-        self.ended_s: Array = np.empty(0)
-        self.spanned_s: Array = np.empty(0)
+        self.ended_s = np.empty(0)
+        self.spanned_s = np.empty(0)
         self.retransmits = np.empty(0, dtype=np.int64)
         self.usual_wait = 0.0
         #: Of many ranks: their median round trip, and samples since it was worked out.
         self.usual, self.since = 0.0, 0
-        self.streaks: Streaks[int] = Streaks(config.samples, 2 * config.samples, config.samples)
+        self.streaks = Streaks(config.samples, 2 * config.samples, config.samples)
         self.tracker = Tracker(LinkEpisode, _POLICY)
 
     def update(self, batch: CollectiveBatch) -> list[LinkEpisode]:
@@ -218,31 +231,6 @@ class SlowLinks:
             self.ended_s = np.pad(self.ended_s, (0, more), constant_values=np.nan)
             self.spanned_s = np.pad(self.spanned_s, (0, more))
             self.retransmits = np.pad(self.retransmits, (0, more))
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "rtt_s": self.rtt_s,
-            "retransmits": self.retransmits,
-            "waits": self.waits,
-            "ended_s": self.ended_s,
-            "spanned_s": self.spanned_s,
-            "usual_wait": self.usual_wait,
-            "usual": self.usual,
-            "since": self.since,
-            "streaks": self.streaks.snapshot(),
-            "tracker": self.tracker.snapshot(),
-            "distances": self.distances.snapshot(),
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.rtt_s, self.retransmits, self.waits = data["rtt_s"], data["retransmits"], data["waits"]
-        self.ended_s, self.spanned_s = data["ended_s"], data["spanned_s"]
-        self.usual_wait, self.usual, self.since = data["usual_wait"], data["usual"], data["since"]
-        self.streaks.load(data["streaks"])
-        self.tracker.load(data["tracker"])
-        self.distances.load(data["distances"])
 
 
 def said(episode: LinkEpisode, rank: AccusedRank) -> Said:

@@ -13,6 +13,7 @@ from paceline.words import step_time
 
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured
+from ..stored import Kept, Stored
 from .cohorts import Cohorts
 from .job_episodes import JobEpisodes, Sight
 from .window_sums import WindowSums
@@ -47,8 +48,10 @@ class StageEvidence(Measured, frozen=True, kw_only=True):
 StageEpisode = Episode[int, StageEvidence]
 
 
-class StageImbalance:
+class StageImbalance(Stored):
     """The stages of one job, longer than the others or not."""
+
+    episodes: Kept[JobEpisodes[Any, Any]]
 
     def __init__(self, config: StageConfig, cohorts: Cohorts) -> None:
         self.config = config
@@ -91,14 +94,6 @@ class StageImbalance:
                 return {}
             took_s[stage] = float(np.median(compute[sound]))
         return took_s
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return self.episodes.snapshot()
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.episodes.load(data)
 
 
 def _each(took_s: dict[int, float], steps: int) -> tuple[float, ...]:

@@ -14,6 +14,7 @@ from ..episodes.causes import Verdict, judge, standing_out
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Policy, Tracker
 from ..robust import Array, known_or_zero, middle, nanmedian
+from ..stored import Kept, Stored
 from .cohorts import Cohorts
 from .lateness import COLUMNS, EXPLAINED, JUDGED, LateRanks, TickHistory, calm, late_ranks
 from .rank_conditions import ConditionsSeen, RankConditions
@@ -47,7 +48,7 @@ class Conditions(Protocol):
         """The numbers that this rests on."""
 
 
-class Straggler:
+class Straggler(Stored):
     """Episodes of the ranks of one cohort.
 
     Args:
@@ -56,6 +57,12 @@ class Straggler:
         conditions: what the ranks' nodes and devices went through.
         members: the late ranks of a unit, where a tick is one of units.
     """
+
+    history: Kept[TickHistory]
+    parts: Kept[Array]
+    ticks: Kept[int]
+    tracker: Kept[Tracker[Any, Any]]
+    doubts: Kept[dict[int, int]]
 
     def __init__(
         self,
@@ -74,7 +81,7 @@ class Straggler:
         self.ticks = 0
         self.tracker = Tracker(StragglerEpisode, Policy(cooldown=config.cooldown_ticks))
         #: Ticks on end in which another cause was the better one: a cause changes only when that lasts.
-        self.doubts: dict[int, int] = {}
+        self.doubts = {}
         #: Ranks that are late by a long look, and the ticks of the shortest such look.
         self.late_for: dict[int, int] = {}
         #: The looks at the newest tick, by their ticks: the same for all of its ranks.
@@ -305,24 +312,9 @@ class Straggler:
         named = f"{episode.cause.replace('_', ' ')}:"
         return tuple(one for one in verdict.cleared if not one.startswith(named))
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "history": self.history.snapshot(),
-            "parts": self.parts,
-            "ticks": self.ticks,
-            "tracker": self.tracker.snapshot(),
-            "doubts": [[*pair] for pair in self.doubts.items()],
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
+    def loaded(self) -> None:
+        """Work out again what follows from the state."""
         self.looks.clear()
-        self.history.load(data["history"])
-        self.parts = data["parts"]
-        self.ticks = data["ticks"]
-        self.tracker.load(data["tracker"])
-        self.doubts = dict(data["doubts"])
 
 
 def _within(parts: Array, whole_s: float) -> Array:

@@ -24,6 +24,7 @@ from paceline.accused_units import NODE, SWITCH, TENSOR_GROUP
 
 from ..episodes.causes import Verdict
 from ..raw_columns import Ints
+from ..stored import Kept, Stored
 from .cohorts import Cohorts
 from .lateness import TickHistory
 from .rank_conditions import ConditionsSeen, RankConditions
@@ -92,8 +93,11 @@ class UnitConditions:
         return self.conditions.seen(self._typical(unit, others, back_s), others, back_s)
 
 
-class _Level:
+class _Level(Stored):
     """The units of one kind, each judged as a rank is."""
+
+    units: Kept[Units]
+    straggler: Kept[Straggler]
 
     def __init__(
         self, kind: str, config: StragglerConfig, conditions: RankConditions | None, ranks: TickHistory
@@ -127,8 +131,10 @@ class _Level:
         return own > 0.0 and 2 * alike > self.units.ranks(unit).size
 
 
-class Stragglers:
+class Stragglers(Stored):
     """Slow ranks, and the units that they are in."""
+
+    ranks: Kept[Straggler]
 
     def __init__(self, config: StragglerConfig, cohorts: Cohorts, conditions: RankConditions | None = None) -> None:
         self.cohorts = cohorts
@@ -220,8 +226,8 @@ class Stragglers:
             if ranks and speaks is None:
                 continue
             for ended in straggler.end([subject]):
-                who = ("", "") if level is None else (level.kind, level.units.names[subject])
-                yield Slow(ended, *who, within=speaks)
+                kind, name = ("", "") if level is None else (level.kind, level.units.names[subject])
+                yield Slow(ended, kind, name, within=speaks)
 
     def accused(self) -> set[int]:
         """The ranks that are slow, or were a short time ago."""
@@ -229,16 +235,14 @@ class Stragglers:
         return self.ranks.accused().union(*(level.units.ranks(unit).tolist() for level, unit in units))
 
     def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        levels = [[level.units.snapshot(), level.straggler.snapshot()] for level in self.levels]
-        return {"ranks": self.ranks.snapshot(), "levels": levels}
+        """The state, with that of each level."""
+        return {**super().snapshot(), "levels": [level.snapshot() for level in self.levels]}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.ranks.load(data["ranks"])
-        for level, (units, straggler) in zip(self.levels, data["levels"], strict=True):
-            level.units.load(units)
-            level.straggler.load(straggler)
+        super().load(data)
+        for level, told in zip(self.levels, data["levels"], strict=True):
+            level.load(told)
 
 
 def excess_of(history: TickHistory, subject: int, ticks: int) -> float:

@@ -15,6 +15,7 @@ from paceline.events import OPS
 from ..ingest.microbatches import Pairs
 from ..ingest.steps import Step
 from ..robust import Array, known_or_zero, nanmedian
+from ..stored import Kept, Stored
 from .cohorts import Cohorts
 from .data_bound import DataBound, InputConfig, InputEpisode
 from .data_imbalance import DataConfig, DataEpisode, DataImbalance
@@ -53,8 +54,20 @@ class StepSums(NamedTuple):
     held_back_s: float
 
 
-class Structure:
+class Structure(Stored):
     """Steps and ticks of one job in, episodes of the three kinds out."""
+
+    stages: Kept[StageImbalance]
+    data: Kept[DataImbalance]
+    input: Kept[DataBound]
+    ticks: Kept[int]
+    steps: Kept[int]
+    first_step: Kept[int]
+    span_s: Kept[float]
+    lasted_s: Kept[float]
+    seconds: Kept[Array]
+    pairs: Kept[Array]
+    held_back_s: Kept[float]
 
     def __init__(self, config: StructureConfig, cohorts: Cohorts) -> None:
         self.config = config
@@ -184,31 +197,6 @@ class Structure:
         )
         self._clear(ranks)
         return told
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "stages": self.stages.snapshot(),
-            "data": self.data.snapshot(),
-            "input": self.input.snapshot(),
-            "ticks": self.ticks,
-            "steps": self.steps,
-            "first_step": self.first_step,
-            "span_s": self.span_s,
-            "lasted_s": self.lasted_s,
-            "seconds": self.seconds,
-            "pairs": self.pairs,
-            "held_back_s": self.held_back_s,
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.stages.load(data["stages"])
-        self.data.load(data["data"])
-        self.input.load(data["input"])
-        self.ticks, self.steps, self.first_step = data["ticks"], data["steps"], data["first_step"]
-        self.span_s, self.lasted_s, self.held_back_s = data["span_s"], data["lasted_s"], data["held_back_s"]
-        self.seconds, self.pairs = data["seconds"], data["pairs"]
 
 
 def _over_mean(values: Array) -> float:

@@ -4,7 +4,7 @@ Rule of this file: pure sums. A tick's borders depend on the steps alone, so any
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from paceline.events import OP_INDEX, OPS, OVERLAYS, PHASES
 from ..ingest.step_rows import TOTAL
 from ..ingest.steps import Step
 from ..robust import Array, known_or_zero, nanmedian, peers_median
+from ..stored import Kept, Stored
 from .cohorts import Cohorts
 
 #: What an excess can consist of: every phase in which a rank works, and the overlays.
@@ -99,8 +100,16 @@ class _Ended(NamedTuple):
     counts: Array
 
 
-class Ticks:
+class Ticks(Stored):
     """Sums steps until they span ``tick_s``, on the median rank."""
+
+    first_step: Kept[int]
+    steps: Kept[int]
+    left_out: Kept[int]
+    span_s: Kept[float]
+    sums: Kept[Array]
+    counts: Kept[Array]
+    waits_measured: Kept[bool]
 
     def __init__(self, tick_s: float, cohorts: Cohorts) -> None:
         self.tick_s = tick_s
@@ -218,25 +227,6 @@ class Ticks:
         rate, others_served, others_wait = self._peers(np.stack([cpu_wait / served, served, cpu_wait]))
         met = (cpu_wait - rate * served) * np.minimum(others_served / served, 1.0)
         return known_or_zero(np.clip(met, -others_wait, cpu_wait))
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "first_step": self.first_step,
-            "steps": self.steps,
-            "left_out": self.left_out,
-            "span_s": self.span_s,
-            "sums": self.sums,
-            "counts": self.counts,
-            "waits_measured": self.waits_measured,
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.first_step, self.steps, self.span_s = data["first_step"], data["steps"], data["span_s"]
-        self.left_out = data["left_out"]
-        self.sums, self.counts = data["sums"], data["counts"]
-        self.waits_measured = bool(data.get("waits_measured", False))
 
 
 def _stood_still(mean: Array, own: Array, seen: NDArray[np.bool_]) -> Array:

@@ -24,6 +24,7 @@ from ..ingest.collective_rows import Spans, Sums
 from ..raw_columns import Ints
 from ..robust import Array
 from ..runs import distinct, starts
+from ..stored import Kept, Stored
 from .bus_speeds import BusSpeed, BusSpeeds, powers
 from .job_episodes import JobEpisodes, JudgedWindow, Sight
 
@@ -93,21 +94,34 @@ class _Whole(NamedTuple):
     took_s: Array
 
 
-class Traffic:
+class Traffic(Stored):
     """Waiting and transfers of one job, span by span."""
+
+    episodes: Kept[JobEpisodes[Any, Any]]
+    open: Kept[dict[tuple[Any, ...], _Open]]
+    open_by_nccl: Kept[dict[tuple[Any, ...], _Open]]
+    rated: Kept[Array]
+    first_s: Kept[Array]
+    last_s: Kept[Array]
+    began: Kept[bool]
+    waited: Kept[dict[str, float]]
+    members: Kept[dict[str, set[int]]]
+    steps: Kept[list[int]]
+    speeds: Kept[BusSpeeds]
+    speeds_by_nccl: Kept[BusSpeeds]
 
     def __init__(self, config: TrafficConfig) -> None:
         self.config = config
         self.episodes = JobEpisodes(TrafficEpisode)
         #: By group and number, or by group, step, operation and power of two of the bytes.
-        self.open: dict[tuple[Any, ...], _Open] = {}
+        self.open = {}
         #: The same of those that NCCL has timed.
-        self.open_by_nccl: dict[tuple[Any, ...], _Open] = {}
+        self.open_by_nccl = {}
         #: By rank: what the interface it uses is rated at, bytes a second; NaN is not known.
-        self.rated: Array = np.empty(0)
+        self.rated = np.empty(0)
         #: By rank: where the span before ended, else its first start; and its last end. NaN where it was not heard.
-        self.first_s: Array = np.empty(0)
-        self.last_s: Array = np.empty(0)
+        self.first_s = np.empty(0)
+        self.last_s = np.empty(0)
         self._begin_span()
         #: Whether a span was there before.
         self.began = False
@@ -116,8 +130,8 @@ class Traffic:
         """Begin where the one before ends: what was computed since belongs to it, of long steps nearly all there is."""
         self.began = True
         self.first_s, self.last_s = self.last_s, np.full_like(self.last_s, np.nan)
-        self.members: dict[str, set[int]] = {}
-        self.waited: dict[str, float] = {}
+        self.members = {}
+        self.waited = {}
         self.steps = [-1, -1]
         self.speeds = BusSpeeds()
         #: By NCCL's own times, which are the transfer alone; a host's begin when it issues one, maybe long before.
@@ -257,36 +271,6 @@ class Traffic:
         self._begin_span()
         sight = Sight(least, self.config.least_share, least / max(1 - least, 0.01), cause)
         return self.episodes.push(_JOB, window, sight, evidence)
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "episodes": self.episodes.snapshot(),
-            "rated": self.rated,
-            "open": [[list(key), *told] for key, told in self.open.items()],
-            "began": self.began,
-            "first_s": self.first_s,
-            "last_s": self.last_s,
-            "waited": [[*pair] for pair in self.waited.items()],
-            "members": [[group, sorted(ranks)] for group, ranks in self.members.items()],
-            "steps": self.steps,
-            "speeds": self.speeds.snapshot(),
-            "open_by_nccl": [[list(key), *told] for key, told in self.open_by_nccl.items()],
-            "speeds_by_nccl": self.speeds_by_nccl.snapshot(),
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.episodes.load(data["episodes"])
-        self.rated, self.began = data["rated"], data["began"]
-        self.first_s, self.last_s = data["first_s"], data["last_s"]
-        self.open = {tuple(key): _Open(*told) for key, *told in data["open"]}
-        self.waited = dict(data["waited"])
-        self.members = {group: set(ranks) for group, ranks in data["members"]}
-        self.steps = list(data["steps"])
-        self.speeds.load(data["speeds"])
-        self.open_by_nccl = {tuple(key): _Open(*told) for key, *told in data["open_by_nccl"]}
-        self.speeds_by_nccl.load(data["speeds_by_nccl"])
 
 
 def _between_two(batch: CollectiveBatch, operation: Ints) -> NDArray[np.bool_] | None:

@@ -18,6 +18,7 @@ from ..ingest.steps import Step
 from ..raw_columns import Ints
 from ..robust import Array, peers_median
 from ..runs import lengths, starts
+from ..stored import Kept, Stored
 from .cohorts import Cohorts
 from .ticks import PARTS, Tick, Ticks
 
@@ -27,18 +28,24 @@ _ARRAYS = ("own", "peers", "base", "wait", "waited", "parts", "unshared", "serve
 _LEAST_BASE_S = 1e-9
 
 
-class Units:
+class Units(Stored):
     """The units of one kind, and which ranks are in which. A unit keeps its number while the job runs."""
 
+    names: Kept[list[str]]
+    of: Kept[Ints]
+    cells: Kept[Cohorts]
+    _cell_unit: Kept[Ints]
+    _cell_stage: Kept[Ints]
+
     def __init__(self) -> None:
-        self.names: list[str] = []
+        self.names = []
         self._numbers: dict[str, int] = {}
         #: By rank: the number of its unit, -1 where none is known.
-        self.of: Ints = np.empty(0, dtype=np.int64)
+        self.of = np.empty(0, dtype=np.int64)
         self.cells = Cohorts()
         #: By cell: its unit and stage; by rank: its cell, -1 for none. None: to be made.
-        self._cell_unit: Ints = np.empty(0, dtype=np.int64)
-        self._cell_stage: Ints = np.empty(0, dtype=np.int64)
+        self._cell_unit = np.empty(0, dtype=np.int64)
+        self._cell_stage = np.empty(0, dtype=np.int64)
         self._cell_of: Ints | None = None
         self._sizes: Ints = np.empty(0, dtype=np.int64)
 
@@ -168,22 +175,10 @@ class Units:
         made: dict[str, Any] = {name: taken(one) if one.shape[-1] else one for name, one in arrays.items()}
         return tick._replace(**made)
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "names": self.names,
-            "of": self.of,
-            "cells": self.cells.snapshot(),
-            "cell_unit": self._cell_unit,
-            "cell_stage": self._cell_stage,
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.names, self.of = [str(name) for name in data["names"]], data["of"]
+    def loaded(self) -> None:
+        """Work out again what follows from the state."""
         self._numbers = {name: number for number, name in enumerate(self.names)}
-        self.cells.load(data["cells"])
-        self._cell_unit, self._cell_stage, self._cell_of = data["cell_unit"], data["cell_stage"], None
+        self._cell_of = None
 
 
 def _middles(ranks: Ints, cell: Ints, by: Array) -> tuple[Ints, Ints]:

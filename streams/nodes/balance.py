@@ -5,14 +5,14 @@ Rule of this file: a decision on means of a minute. It accuses nobody: who is le
 
 import math
 from statistics import fmean, pvariance
-from typing import Any
 
+from ..stored import Kept, Stored
 from .detectors import Look
 from .node_config import NodeConfig
 from .node_episodes import Fact
 
 
-class Balance:
+class Balance(Stored):
     """How busy each GPU of one job was in the looks of the last minute.
 
     >>> balance = Balance(NodeConfig())
@@ -21,9 +21,11 @@ class Balance:
     (11, {None})
     """
 
+    looks: Kept[list[tuple[float, dict[str, float]]]]
+
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
-        self.looks: list[tuple[float, dict[str, float]]] = []
+        self.looks = []
 
     def look(self, at_s: float, busy: dict[str, float]) -> Look:
         """Whether they are apart; None until a minute of the same GPUs is known, and where the job does nothing."""
@@ -65,14 +67,6 @@ class Balance:
         count = len(self.looks)
         spread = sum(pvariance([look[uuid] for _, look in self.looks]) for uuid in (low, high)) / count
         return (self.config.sigmas + math.sqrt(2 * math.log(len(self.looks[-1][1])))) * math.sqrt(spread)
-
-    def snapshot(self) -> list[Any]:
-        """The state as plain data."""
-        return [[at_s, dict(look)] for at_s, look in self.looks]
-
-    def load(self, data: list[Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.looks = [(at_s, dict(look)) for at_s, look in data]
 
 
 def _fact(means: dict[str, float], low: str, high: str, config: NodeConfig) -> Fact:

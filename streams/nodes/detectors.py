@@ -3,10 +3,11 @@
 Rule of this file: pure. A look is yes, no, or None where the numbers do not tell; with the facts that say so.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from paceline.gpu import throttle
 
+from ..stored import Kept, Stored
 from .node_config import NodeConfig
 from .node_episodes import Fact
 from .rules import reading
@@ -112,12 +113,14 @@ def idle(tally: Tally, config: NodeConfig) -> Look:
     return True, facts
 
 
-class Growth:
+class Growth(Stored):
     """How fast a counter rose in the last minute."""
+
+    seen: Kept[list[tuple[float, float]]]
 
     def __init__(self, column: str) -> None:
         self.column = column
-        self.seen: list[tuple[float, float]] = []
+        self.seen = []
 
     def per_s(self, at_s: float, tally: Tally, config: NodeConfig) -> float | None:
         """A second's rise; None before there is a minute of it."""
@@ -131,14 +134,6 @@ class Growth:
             del self.seen[0]
         span_s = at_s - self.seen[0][0]
         return None if span_s < 60.0 else (count - self.seen[0][1]) / span_s
-
-    def snapshot(self) -> list[Any]:
-        """The counts as plain data."""
-        return [list(pair) for pair in self.seen]
-
-    def load(self, data: list[Any]) -> None:
-        """Take the counts that ``snapshot`` described."""
-        self.seen = [(at_s, count) for at_s, count in data]
 
 
 def replays(per_s: float | None, config: NodeConfig) -> Look:

@@ -4,11 +4,12 @@ Rule of this file: a decision on rows. Counters are judged by how they rise; one
 and one that is seen for the first time is where counting begins. Nothing that is not measured is a sign.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from paceline.gpu.dcgm import ECC_DBE_VOLATILE
 from paceline.gpu.xids import SILENT, Part, xid
 
+from ..stored import Kept, Stored
 from .detectors import MEND_LINKS
 from .gpu_rows import Row
 from .node_config import NodeConfig
@@ -30,14 +31,19 @@ class Sign(NamedTuple):
     fact: Fact
 
 
-class Faults:
+class Faults(Stored):
     """What one GPU's counters were, and what its rows give away."""
+
+    counters: Kept[dict[str, int]]
+    totals: Kept[dict[str, int]]
+    corrected_at: Kept[list[float]]
+    last_xid: Kept[int]
 
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
-        self.counters: dict[str, int] = {}
-        self.totals: dict[str, int] = {}
-        self.corrected_at: list[float] = []
+        self.counters = {}
+        self.totals = {}
+        self.corrected_at = []
         self.last_xid = 0
 
     def update(self, row: Row, lost: str | None) -> list[Sign]:
@@ -161,17 +167,3 @@ class Faults:
             return 0
         self.totals[name] = self.totals.get(name, 0) + count - before
         return count - before
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return {
-            "counters": self.counters,
-            "totals": self.totals,
-            "corrected_at": self.corrected_at,
-            "last_xid": self.last_xid,
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.counters, self.totals = dict(data["counters"]), dict(data["totals"])
-        self.corrected_at, self.last_xid = list(data["corrected_at"]), data["last_xid"]

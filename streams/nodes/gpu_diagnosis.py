@@ -3,11 +3,10 @@
 Rule of this file: it joins the signs, the detectors and the episodes of one GPU, and holds no rule of its own.
 """
 
-from typing import Any
-
 from paceline.gpu.xids import PARTS
 
 from ..episodes.lifecycle import Signal
+from ..stored import Kept, Stored
 from . import detectors
 from .detectors import Look, Rated
 from .faults import Faults
@@ -21,8 +20,15 @@ from .tally import Tally
 _SIGNS = 3
 
 
-class GpuDiagnosis:
+class GpuDiagnosis(Stored):
     """One GPU of a node."""
+
+    faults: Kept[Faults]
+    trend: Kept[MemoryTrend]
+    replays: Kept[detectors.Growth]
+    damage: Kept[detectors.Growth]
+    signs: Kept[dict[str, int]]
+    episodes: Kept[NodeEpisodes]
 
     def __init__(self, uuid: str, config: NodeConfig) -> None:
         self.uuid = uuid
@@ -30,7 +36,7 @@ class GpuDiagnosis:
         self.faults = Faults(config)
         self.trend = MemoryTrend(config.memory_rise, config.gap_s)
         self.replays, self.damage = detectors.Growth("pcie_replays"), detectors.Growth("nvlink_crc_errors")
-        self.signs: dict[str, int] = {}
+        self.signs = {}
         self.episodes = NodeEpisodes(config)
         self.throttling = Watched("device_fault", f"clocks {uuid}", "throttling", config.throttled)
         self.link = Watched("device_fault", f"link {uuid}", "unknown", config.link)
@@ -100,26 +106,6 @@ class GpuDiagnosis:
                 told.append(self.episodes.end(watched, at_s, why))
                 told.append(self.episodes.revise(watched, at_s, signal, facts, tenant))
         return [episode for episode in told if episode is not None]
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return {
-            "faults": self.faults.snapshot(),
-            "trend": self.trend.snapshot(),
-            "replays": self.replays.snapshot(),
-            "damage": self.damage.snapshot(),
-            "signs": dict(self.signs),
-            "episodes": self.episodes.snapshot(),
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.faults.load(data["faults"])
-        self.trend.load(data["trend"])
-        self.replays.load(data["replays"])
-        self.damage.load(data["damage"])
-        self.signs = dict(data["signs"])
-        self.episodes.load(data["episodes"])
 
 
 def filling(trend: MemoryTrend, config: NodeConfig) -> Look:

@@ -4,7 +4,9 @@ Rule of this file: pure. Two spans are looked at: two minutes, for what fills fa
 """
 
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from ..stored import Kept, Stored
 
 _POINTS_LEAST = 6
 
@@ -34,7 +36,7 @@ class TrendSpan(NamedTuple):
 SPANS = (TrendSpan(0.0, 120.0, 90.0, 1800.0), TrendSpan(60.0, 1800.0, 600.0, 21_600.0))
 
 
-class MemoryTrend:
+class MemoryTrend(Stored):
     """Readings of one memory over time.
 
     A span is cut into three parts; the memory fills where the medians of the parts rise twice, the second time as well
@@ -48,11 +50,14 @@ class MemoryTrend:
     (90, 251)
     """
 
+    total: Kept[float]
+    points: Kept[list[list[tuple[float, float]]]]
+
     def __init__(self, rise: float, gap_s: float) -> None:
         self.rise = rise
         self.gap_s = gap_s
         self.total = 0.0
-        self.points: list[list[tuple[float, float]]] = [[] for _ in SPANS]
+        self.points = [[] for _ in SPANS]
 
     def push(self, at_s: float, used: float, total: float) -> None:
         """Take in a reading in bytes."""
@@ -94,15 +99,6 @@ class MemoryTrend:
         if rise < _NOISE * sum(_spread(part) for part in parts) / 3:
             return None
         return float(rise / (median(at for at, _ in parts[2]) - median(at for at, _ in parts[0])))
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return {"total": self.total, "points": [[list(point) for point in points] for points in self.points]}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.total = data["total"]
-        self.points = [[(at_s, used) for at_s, used in points] for points in data["points"]]
 
 
 def _spread(part: list[tuple[float, float]]) -> float:

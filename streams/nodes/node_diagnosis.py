@@ -28,7 +28,7 @@ from .tally import Tally
 from .tenants import Tenants, claims
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 5
+_LAYOUT = 6
 #: What NVML says of a device that is gone, by ``not_measured``.
 _LOST = ("GPU is lost", "GPU needs a reset")
 

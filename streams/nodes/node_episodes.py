@@ -13,6 +13,7 @@ from paceline.events import Cause, FindingKind, Severity
 from ..episodes.lifecycle import Signal
 from ..episodes.persistence import Lasting, Persistence
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
+from ..stored import Kept, Stored
 from .node_config import NodeConfig
 
 
@@ -64,8 +65,10 @@ class NodeEvidence(Measured, frozen=True, kw_only=True):
 NodeEpisode = Episode[str, NodeEvidence]
 
 
-class NodeEpisodes:
+class NodeEpisodes(Stored):
     """The episodes of one node, or of a part of it, by subject."""
+
+    tracker: Kept[Tracker[Any, Any]]
 
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
@@ -161,14 +164,12 @@ class NodeEpisodes:
         self.tracker.forget(watched.key)
 
     def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return {
-            "tracker": self.tracker.snapshot(),
-            "persistence": [[key, list(one.lasting), one.snapshot()] for key, one in self.persistence.items()],
-        }
+        """The state, with how long each trouble has lasted."""
+        persistence = [[key, one.lasting, one.snapshot()] for key, one in self.persistence.items()]
+        return {**super().snapshot(), "persistence": persistence}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.tracker.load(data["tracker"])
+        super().load(data)
         for key, lasting, looks in data["persistence"]:
             self._persistence(key, Lasting(*lasting)).load(looks)

@@ -4,22 +4,24 @@ Rule of this file: a decision. The processes come every few seconds and a job th
 counts as left only when nobody has been seen on it for a minute.
 """
 
-from typing import Any
-
 from paceline.events import RANK_LIMIT, DeviceSamples
 
+from ..stored import Kept, Stored
 from .gpu_rows import names
 from .node_episodes import Tenant
 
 VACANT_S = 60.0
 
 
-class Tenants:
+class Tenants(Stored):
     """The tenants of a node's GPUs."""
 
+    tenants: Kept[dict[str, Tenant]]
+    vacant_s: Kept[dict[str, float]]
+
     def __init__(self) -> None:
-        self.tenants: dict[str, Tenant] = {}
-        self.vacant_s: dict[str, float] = {}
+        self.tenants = {}
+        self.vacant_s = {}
 
     def update(self, claims: dict[str, Tenant], at_s: float) -> dict[str, Tenant]:
         """Take in who runs where, as of ``at_s``; the GPUs that another job, or none, has now, and who had them."""
@@ -56,16 +58,6 @@ class Tenants:
         """The one job on this node, where there is one alone."""
         jobs = list(self.jobs())
         return Tenant(jobs[0], tuple(sorted(self.ranks(jobs[0])))) if len(jobs) == 1 else Tenant()
-
-    def snapshot(self) -> list[Any]:
-        """The state as plain data."""
-        tenants = [[uuid, tenant.job, list(tenant.ranks)] for uuid, tenant in self.tenants.items()]
-        return [tenants, dict(self.vacant_s)]
-
-    def load(self, data: list[Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.tenants = {uuid: Tenant(job, tuple(ranks), (uuid,)) for uuid, job, ranks in data[0]}
-        self.vacant_s = dict(data[1])
 
 
 def claims(event: DeviceSamples) -> dict[str, Tenant]:

@@ -42,10 +42,6 @@ class Part:
     collectives: list[Line] = field(default_factory=list)
     left_out: int = 0
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return dict(vars(self))
-
 
 def part(steps: Sequence[Step], nodes: Mapping[int, str]) -> Part:
     """What ``steps`` amount to, of equally many ranks or more from one to the next; of ranks that have a node."""

@@ -6,11 +6,12 @@ the step after it, so that once every rank has told a step, all collectives of t
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from paceline.events import CollectiveLine
 
 from ..ingest.collective_batch import CollectiveBatch
+from ..stored import Kept, Stored
 
 #: Collectives (steps x groups x operations x sizes) that are held at most; the oldest go first.
 MOST_HELD = 200_000
@@ -31,11 +32,14 @@ class _Told(NamedTuple):
 Line = tuple[str, int, int, int, float, float]
 
 
-class CollectiveTables:
+class CollectiveTables(Stored):
     """The collectives of steps that no window has told yet."""
 
+    steps: Kept[dict[int, dict[tuple[str, str, int], _Told]]]
+    told: Kept[int]
+
     def __init__(self) -> None:
-        self.steps: dict[int, dict[tuple[str, str, int], _Told]] = {}
+        self.steps = {}
         self.held = 0
         #: The latest step whose collectives were told.
         self.told = -1
@@ -69,16 +73,9 @@ class CollectiveTables:
         self.told = max(self.told, last_step)
         return list(lines.values())
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        rows = [[step, *key, *one] for step, of_step in self.steps.items() for key, one in of_step.items()]
-        return {"told": self.told, "rows": rows}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.told, self.steps, self.held = data["told"], {}, len(data["rows"])
-        for step, group, operation, power, *one in data["rows"]:
-            self.steps.setdefault(step, {})[group, operation, power] = _Told(*one)
+    def loaded(self) -> None:
+        """Work out again what follows from the state."""
+        self.held = sum(map(len, self.steps.values()))
 
 
 def merged(left: Sequence[Line], right: Sequence[Line]) -> list[Line]:

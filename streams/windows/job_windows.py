@@ -9,7 +9,6 @@ are: no step is left out.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from paceline.events import JOB_WINDOWS_S, JobWindow, RankWindow
 from ..ingest.ingest import Batch, Ingest
 from ..ingest.steps import Step
 from ..robust import Array
+from ..stored import Kept, Stored
 from .aggregate import Part, merge, part, windows
 from .collective_tables import CollectiveTables
 
@@ -27,8 +27,18 @@ PATIENCE_S = 10.0
 MOST_CELLS = 500_000
 
 
-class JobWindows:
+class JobWindows(Stored):
     """Windows of one (cluster, job, attempt), of what ``ingest`` takes in."""
+
+    collectives: Kept[CollectiveTables]
+    reference: Kept[int]
+    before_s: Kept[float]
+    before: Kept[Array]
+    second: Kept[int | None]
+    steps: Kept[list[Step]]
+    sums: Kept[Part | None]
+    levels: Kept[list[tuple[int, Part] | None]]
+    owner: Kept[tuple[str, str, int]]
 
     def __init__(self, ingest: Ingest) -> None:
         self.ingest = ingest
@@ -36,14 +46,14 @@ class JobWindows:
         self.reference = -1
         #: When the step before began, and when each rank began it by its own clock.
         self.before_s = 0.0
-        self.before: Array = np.empty(0)
+        self.before = np.empty(0)
         #: The second that is open, its steps, and what was summed up of it before those.
-        self.second: int | None = None
-        self.steps: list[Step] = []
-        self.sums: Part | None = None
-        self.levels: list[tuple[int, Part] | None] = [None for _ in JOB_WINDOWS_S[1:]]
+        self.second = None
+        self.steps = []
+        self.sums = None
+        self.levels = [None for _ in JOB_WINDOWS_S[1:]]
         #: Whose windows these are: cluster, job and attempt.
-        self.owner: tuple[str, str, int] = ("", "", 0)
+        self.owner = ("", "", 0)
 
     def update(self, batch: Batch) -> list[RankWindow | JobWindow]:
         """Take in a few messages; the windows that they complete."""
@@ -82,7 +92,7 @@ class JobWindows:
                 out = self._close(step)
                 self.second = second
                 step = step._replace(by_all=0)  # They are counted in the second before.
-        self.steps.append(step)
+        self.steps.append(step._replace(pairs=None))
         if len(self.steps) * step.starts_s.size > MOST_CELLS:
             self._sum_up()
         return out
@@ -138,34 +148,3 @@ class JobWindows:
             "length_s": length_s,
         }
         return windows(sums, self.ingest.steps.first_told, self.ingest.nodes, common)
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        steps = [[one.step, one.seconds, one.starts_s, one.by_all] for one in self.steps]
-        return {
-            "collectives": self.collectives.snapshot(),
-            "reference": self.reference,
-            "before_s": self.before_s,
-            "before": self.before,
-            "second": self.second,
-            "steps": steps,
-            "sums": self.sums and self.sums.snapshot(),
-            "levels": [level and [level[0], level[1].snapshot()] for level in self.levels],
-            "owner": list(self.owner),
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.collectives.load(data["collectives"])
-        self.reference, self.second = data["reference"], data["second"]
-        self.before_s, self.before = data["before_s"], data["before"]
-        self.steps = [Step(step, seconds, starts_s, by_all=by_all) for step, seconds, starts_s, by_all in data["steps"]]
-        self.sums = data["sums"] and _part(data["sums"])
-        self.levels = [level and (level[0], _part(level[1])) for level in data["levels"]]
-        cluster, job, attempt = data["owner"]
-        self.owner = (cluster, job, attempt)
-
-
-def _part(data: dict[str, Any]) -> Part:
-    """The part that ``Part.snapshot`` described."""
-    return Part(**data | {"collectives": [tuple(line) for line in data["collectives"]]})

@@ -196,4 +196,4 @@ def test_any_order_of_beginnings_and_ends_is_bounded_and_ends(seed: int) -> None
 def test_a_damaged_state_is_refused() -> None:
     """As every snapshot."""
     with pytest.raises(ValueError, match="not a snapshot"):
-        Crowds().load({SORT: {"members": 3}})
+        Crowds().load({"sorts": {SORT: {"members": 3}}})

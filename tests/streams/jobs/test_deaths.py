@@ -1,13 +1,12 @@
 """From the ends of ranks to one finding: when it is suspected, confirmed and taken back."""
 
-import json
-
 import msgspec
 import pytest
 
 from paceline.events import RankEnd
 from streams.jobs.deaths import CONFIRM_S, MOST_ENDS, Deaths, said
 from streams.jobs.first_death import Blockage
+from streams.snapshots import pack, unpack
 from tests.streams.job_lines import JobDiagnosis
 
 RANKS = 4
@@ -129,7 +128,7 @@ def test_the_verdict_of_a_large_job_is_not_made_again_for_every_rank(deaths, rep
 def test_a_snapshot_goes_on_as_if_nothing_had_been(deaths, report):
     report(own(2))
     again = Deaths()
-    again.load(json.loads(json.dumps(deaths.snapshot())))
+    again.load(unpack(0, pack(0, deaths.snapshot())))
     ends = (end(0), end(1), end(3))
     expected = deaths.update("gpu-1", ends, expected=RANKS, now_s=None, last_step=41)
     assert again.update("gpu-1", ends, expected=RANKS, now_s=None, last_step=41) == expected
@@ -140,7 +139,7 @@ def test_a_hang_before_the_first_end_is_why_all_gave_up(deaths):
     hang = Blockage("the job had hung in all_reduce #7: rank 2 has not called it", "a.py:4", "look", (2,))
     assert deaths.update("gpu-1", [end(0), end(1)], expected=RANKS, now_s=None, last_step=41, hang=hang) is None
     again = Deaths()
-    again.load(json.loads(json.dumps(deaths.snapshot())))
+    again.load(unpack(0, pack(0, deaths.snapshot())))
     died = again.update("gpu-1", [end(2), end(3)], expected=RANKS, now_s=None, last_step=41)
     told = said(died, {})
     assert told.summary == (

@@ -112,7 +112,7 @@ def test_a_snapshot_from_before_stages_were_told_is_read(stages, make_sums):
     """It lacks two fields, which the next window brings."""
     judge(stages, make_sums, [(number, [1.0, 1.0, 1.4, 1.4]) for number in range(2)])
     data = stages.snapshot()
-    for episode in data["tracker"]["episodes"]:
+    for episode in data["episodes"]["tracker"]["episodes"]:
         del episode["evidence"]["stages_s"], episode["evidence"]["microbatches"]
     again = StageImbalance(StageConfig(), stages.cohorts)
     again.load(data)

@@ -1,0 +1,107 @@
+"""State that is stored: a class declares it as typed attributes, and has both ways of it, to plain data and back.
+
+Rule of this file: what is read back is checked against its type, so a damaged state is refused and not half taken.
+Arrays are taken as they are: a snapshot holds them in their own types (``snapshots.py``).
+"""
+
+from collections import Counter, OrderedDict, deque
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+import numpy as np
+
+T = TypeVar("T")
+_MARK = "kept"
+#: The type of an attribute that is stored; others are worked out again, or come from whoever makes the object.
+Kept = Annotated[T, _MARK]
+
+
+class Stored:
+    """Has ``snapshot`` and ``load`` of the attributes that its class declares as ``Kept``.
+
+    An attribute that is itself ``Stored`` is loaded in place: it knows what is no state of it.
+
+    >>> class Seen(Stored):
+    ...     steps: Kept[dict[int, int]]
+    ...     last_s: Kept[float | None]
+    ...
+    ...     def __init__(self):
+    ...         self.steps, self.last_s = {}, None
+    >>> seen, again = Seen(), Seen()
+    >>> seen.steps[3] = 2
+    >>> again.load(seen.snapshot())
+    >>> again.steps
+    {3: 2}
+    >>> again.load({"steps": {3: "two"}, "last_s": None})
+    Traceback (most recent call last):
+    ValueError: not a snapshot: steps: Expected `int`, got `str` - at `$[...]`
+    """
+
+    _kept: ClassVar[dict[str, Any]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        hints = get_type_hints(cls, include_extras=True)
+        kept = {name: kind for name, kind in hints.items() if _MARK in getattr(kind, "__metadata__", ())}
+        cls._kept = {name: get_args(kind)[0] for name, kind in kept.items()}
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data and arrays, as it is: who changes it later packs it first."""
+        return {name: _plain(getattr(self, name)) for name in self._kept}
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described.
+
+        Raises:
+            ValueError: a part of ``data`` is of another type.
+            KeyError: a part is missing.
+        """
+        for name, kind in self._kept.items():
+            if isinstance(held := getattr(self, name), Stored):
+                held.load(data[name])
+            else:
+                setattr(self, name, _typed(name, data[name], kind))
+        self.loaded()
+
+    def loaded(self) -> None:
+        """The state was loaded: work out again what follows from it."""
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Stored):
+        return value.snapshot()
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    if isinstance(value, deque):
+        return list(value)
+    # All values of one are of one type: to look at each of a hundred thousand ranks takes milliseconds.
+    if isinstance(value, dict) and isinstance(next(iter(value.values()), None), Stored | set):
+        return {key: _plain(one) for key, one in value.items()}
+    return value
+
+
+def _typed(name: str, told: Any, kind: Any) -> Any:
+    try:
+        return msgspec.convert(told, kind, dec_hook=_other)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"not a snapshot: {name}: {error}") from error
+
+
+def _other(kind: Any, told: Any) -> Any:
+    """What msgspec has no types of."""
+    made, inner = get_origin(kind) or kind, get_args(kind)
+    if made is np.ndarray:
+        if not isinstance(told, np.ndarray):
+            raise ValueError(f"Expected `array`, got `{type(told).__name__}`")
+        return told
+    if made is OrderedDict:
+        return OrderedDict(msgspec.convert(told, dict[inner[0], inner[1]], dec_hook=_other))  # type: ignore[valid-type]
+    if made is Counter:
+        return Counter(msgspec.convert(told, dict[inner[0], int]))  # type: ignore[valid-type]
+    if made is deque:
+        return deque(msgspec.convert(told, list[inner], dec_hook=_other))  # type: ignore[valid-type]
+    if isinstance(made, type) and issubclass(made, Stored):
+        state = made()
+        state.load(told)
+        return state
+    raise TypeError(f"{kind} is no type of a state")
