@@ -287,6 +287,8 @@ class Steps(Stored):
         heard = ~np.isnan(self.first_s)
         awaited = heard & ~self.silent
         passed = np.sort(self.passed[awaited])
+        if not passed.size:
+            return self.done  # No rank says when its steps began.
         lead = self._lead(passed)
         if np.count_nonzero(heard) < self.coverage.expected and not self.waited_for:
             if self._patience_left(speaking):

@@ -228,6 +228,13 @@ def test_tables_made_in_one_pass_are_those_made_one_by_one(seed, ranks):
     assert run(4096) == run(0)
 
 
+def test_steps_that_begin_at_no_possible_time_hold_up_nothing(steps, make_rows):
+    """A node's clock may be broken: its steps wait, and are judged once a rank says when it begins them."""
+    rows = make_rows(*whole((0, 0), (1, 0)))
+    assert steps.update(rows._replace(start_s=np.full(2, np.nan))) == []
+    assert numbers(steps.update(make_rows(*whole((0, 1), (1, 1))))) == [0, 1]
+
+
 # --- what windows ask for --------------------------------------------------------------------------------------------
 
 
