@@ -6,6 +6,8 @@ Rule of this file: pure and bounded; the producer silent for longest is forgotte
 from collections import OrderedDict
 from typing import Any
 
+import msgspec
+
 #: Producers that are remembered at most: their names come from outside.
 MOST_PRODUCERS = 65_536
 #: Counting ends here: the numbers come from outside, and their sum must stay one that can be stored.
@@ -49,14 +51,20 @@ class Sequences:
         """We passed over messages ourselves: the next number of each producer is no gap."""
         self.last.clear()
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The state as plain data."""
         return {"last": dict(self.last), "missing": self.missing}
 
-    @classmethod
-    def restore(cls, data: dict[str, Any]) -> "Sequences":
-        """The sequences that ``snapshot`` described."""
-        sequences = cls()
-        sequences.last = OrderedDict(data["last"])
-        sequences.missing = int(data["missing"])
-        return sequences
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``state`` described, as far as there is room.
+
+        Raises:
+            ValueError: a part of ``data`` is of another type.
+            KeyError: a part is missing.
+        """
+        try:
+            last = msgspec.convert(data["last"], dict[str, int])
+            self.missing = msgspec.convert(data["missing"], int)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"not the numbers of producers: {error}") from error
+        self.last = OrderedDict(list(last.items())[-self._most :])

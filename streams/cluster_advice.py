@@ -5,9 +5,7 @@ is obeyed at all, for ``command_rules``. The time of a command is when the worke
 so that a replay answers in the same words.
 """
 
-from typing import Any, NamedTuple, Self
-
-import msgspec
+from typing import NamedTuple
 
 from paceline.command_rules import Action, Answered, CommandRules, Reader, RefusedError, suggestion_target
 from paceline.events import ACCEPT, DISMISS, SUGGESTION_TARGET, Because, Command, Event, Suggestion
@@ -16,9 +14,8 @@ from .advice.advice import Advice
 from .advice.config import AdviceConfig
 from .advice.lifecycle import TRANSITIONS
 from .cluster_events import Heard
-from .snapshots import described, pack, unpack
+from .stored import Kept, StoredDecision
 
-LAYOUT = 1
 SERVICE = "streams"
 #: Suggestions whose state is remembered, to say why one cannot be accepted; those told of last.
 MOST_STATES = 10_000
@@ -35,14 +32,19 @@ class AdviceSettings(NamedTuple):
 DEFAULTS = AdviceSettings()
 
 
-class ClusterAdvice:
+class ClusterAdvice(StoredDecision):
     """Tells a cluster's advice what was heard, and answers who accepts or dismisses what it suggests."""
 
+    layout = 2
+    advice: Kept[Advice]
+    states: Kept[dict[str, str]]
+    answered: Kept[Answered | None]
+
     def __init__(self) -> None:
-        self.advice: Advice = Advice()
+        self.advice = Advice()
         self.settings = DEFAULTS
-        self._states: dict[str, str] = {}
-        self._answered: Answered | None = None
+        self.states = {}
+        self.answered = None
 
     def advise_by(self, settings: AdviceSettings) -> None:
         """Advise, and answer commands, by ``settings`` from now on."""
@@ -66,10 +68,10 @@ class ClusterAdvice:
 
     def _note(self, said: list[Suggestion]) -> list[Suggestion]:
         for suggestion in said:
-            self._states.pop(suggestion.id, None)
-            self._states[suggestion.id] = suggestion.state
-            if len(self._states) > MOST_STATES:
-                del self._states[next(iter(self._states))]
+            self.states.pop(suggestion.id, None)
+            self.states[suggestion.id] = suggestion.state
+            if len(self.states) > MOST_STATES:
+                del self.states[next(iter(self.states))]
         return said
 
     def _judge(self, command: Command, heard_s: float) -> list[Event]:
@@ -80,10 +82,10 @@ class ClusterAdvice:
         actions = {name: Action(Because, obey) for name in (ACCEPT, DISMISS)}
         reader = Reader(SERVICE, self.settings.node, command.cluster)
         rules = CommandRules(reader, actions, obeys=self.settings.obeys, since_s=0.0)
-        if self._answered is not None:
-            rules.remember(self._answered)
+        if self.answered is not None:
+            rules.remember(self.answered)
         entry = rules.judge(command, heard_s, {command.target})
-        self._answered = rules.answered
+        self.answered = rules.answered
         return said if entry is None else [*said, entry]
 
     def _obey(self, command: Command, said: list[Event]) -> str:
@@ -92,34 +94,8 @@ class ClusterAdvice:
         for suggestion in suggestions:
             if suggestion_target(suggestion.id) == command.target:
                 return f"{suggestion.id} is {suggestion.state}"
-        state = self._states.get(command.target.removeprefix(SUGGESTION_TARGET))
+        state = self.states.get(command.target.removeprefix(SUGGESTION_TARGET))
         if state is None:
             raise RefusedError(f"no such suggestion in cluster {command.cluster}: never made, or long over")
         before = " or ".join(was for was, signal in TRANSITIONS if signal == command.action and was)
         raise RefusedError(f"it is {state.replace('_', ' ')}; {command.action} is for what is {before}")
-
-    def snapshot(self) -> bytes:
-        """Advice, what became of suggestions, and which commands were answered."""
-        answered = None if self._answered is None else msgspec.to_builtins(self._answered)
-        return pack(LAYOUT, {"advice": self.advice.snapshot(), "states": self._states, "answered": answered})
-
-    @classmethod
-    def restore(cls, data: bytes) -> Self:
-        """The decision that ``snapshot`` described.
-
-        Raises:
-            ValueError: ``data`` is no snapshot of this version.
-        """
-        made, state = cls(), unpack(LAYOUT, data)
-        with described():
-            made.advice = Advice.restore(state["advice"])
-            made._states = {str(id_): str(was) for id_, was in state["states"].items()}
-            made._answered = _answered(state["answered"])
-        return made
-
-
-def _answered(value: Any) -> Answered | None:
-    try:
-        return msgspec.convert(value, Answered | None)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"not a snapshot: {error}") from error

@@ -6,9 +6,7 @@ described for a week makes room where there is none, and until then a newcomer w
 """
 
 from collections.abc import Iterable
-from typing import Any, Self
-
-import msgspec
+from typing import Any
 
 from paceline.events import Finding, NodeDescribed
 
@@ -19,20 +17,24 @@ from .episodes.tracker import Tracker
 from .ratings.below import Usual, is_below, lows, usual
 from .ratings.below_findings import BelowEpisode, BelowEvidence, coverage, said
 from .ratings.rated_speeds import Held, KindKey, NodeRatings, SpeedKey
-from .snapshots import described, pack, unpack
+from .stored import Kept, StoredDecision
 
-LAYOUT = 1
 #: Nodes, and speeds of all of them, that are kept: of 8 GPUs, 1,200 nodes.
 MOST_NODES, MOST_SPEEDS = 8_192, 100_000
 _FORGOTTEN_S = 7 * 86_400.0
 
 
-class ClusterRatings:
+class ClusterRatings(StoredDecision):
     """Judges the ratings of one cluster; every event given to it must be of that one."""
+
+    layout = 2
+    cluster: Kept[str]
+    nodes: Kept[dict[str, NodeRatings]]
+    tracker: Kept[Tracker[Any, Any]]
 
     def __init__(self) -> None:
         self.cluster = ""
-        self.nodes: dict[str, NodeRatings] = {}
+        self.nodes = {}
         #: The nodes that have a speed of each kind, and on which devices.
         self.groups: dict[KindKey, dict[str, set[SpeedKey]]] = {}
         self.tracker = Tracker(BelowEpisode)
@@ -144,37 +146,11 @@ class ClusterRatings:
     def snapshot(self) -> bytes:
         """The whole state, compressed; it is packed again only where it has changed."""
         if self._packed is None:
-            state: dict[str, Any] = {
-                "cluster": self.cluster,
-                "nodes": [_plain(ratings) for ratings in self.nodes.values()],
-                "tracker": self.tracker.snapshot(),
-            }
-            self._packed = pack(LAYOUT, state)
+            self._packed = super().snapshot()
         return self._packed
 
-    @classmethod
-    def restore(cls, data: bytes) -> Self:
-        """The decision that ``snapshot`` described.
-
-        Raises:
-            ValueError: ``data`` is no snapshot of this version.
-        """
-        made, state = cls(), unpack(LAYOUT, data)
-        with described():
-            made.cluster = str(state["cluster"])
-            for plain in state["nodes"]:
-                ratings = _ratings(plain)
-                made.nodes[ratings.node] = ratings
-                made._regroup(ratings.node, {}, dict(cls._members(ratings)))
-            made.tracker.load(state["tracker"])
-        return made
-
-
-def _plain(ratings: NodeRatings) -> dict[str, Any]:
-    kept = msgspec.structs.asdict(ratings)
-    return kept | {"speeds": [[*key, msgspec.to_builtins(held)] for key, held in ratings.speeds.items()]}
-
-
-def _ratings(plain: dict[str, Any]) -> NodeRatings:
-    speeds = {msgspec.convert(tuple(key), SpeedKey): msgspec.convert(held, Held) for *key, held in plain["speeds"]}
-    return msgspec.structs.replace(msgspec.convert(plain | {"speeds": {}}, NodeRatings), speeds=speeds)
+    def loaded(self) -> None:
+        """Each node under its own name, whatever a damaged state says, and the speeds in their groups again."""
+        self.nodes = {ratings.node: ratings for ratings in self.nodes.values()}
+        for ratings in self.nodes.values():
+            self._regroup(ratings.node, {}, dict(self._members(ratings)))

@@ -4,7 +4,6 @@ Rule of this file: it wires, and holds no rule of its own but which messages wai
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from paceline.events import CollectiveCalls, Finding, JobDescribed, JobWindow, RankWindow, StepTimings, Thresholds
 
@@ -12,11 +11,10 @@ from .ingest.gather import Gather
 from .ingest.ingest import Ingest
 from .jobs.config import JobConfig
 from .jobs.job_diagnosis import JobDiagnosis
-from .snapshots import Steps, at_once, cutting, described, unpack
+from .snapshots import Steps, at_once, cutting
+from .stored import Kept, StoredDecision
 from .windows.job_windows import JobWindows
 
-#: Layout of the snapshot; another version is not read.
-_LAYOUT = 2
 Said = list[Finding | RankWindow | JobWindow]
 
 
@@ -27,21 +25,27 @@ class Backlog:
         self.at_once = 0
 
 
-class JobState:
+class JobState(StoredDecision):
     """Judges and sums up one (cluster, job, attempt); every event given to it must be of that one.
 
     The same events give the same findings and windows whatever their batching. Messages that repeat, by producer and
     sequence number, are dropped.
     """
 
+    layout = 3
+    ingest: Kept[Ingest]
+    diagnosis: Kept[JobDiagnosis]
+    windows: Kept[JobWindows]
+    held: Kept[Gather[StepTimings]]
+
     def __init__(self, config: JobConfig | None = None) -> None:
-        config = config or JobConfig()
-        self.ingest = Ingest(config.steps, config.most_ranks)
+        thresholds = config or JobConfig()
+        self.ingest = Ingest(thresholds.steps, thresholds.most_ranks)
         self.diagnosis = JobDiagnosis(self.ingest, config)
         self.windows = JobWindows(self.ingest)
         self.backlog = Backlog()
         #: Of a job of a few nodes, and from a backlog: the messages that are taken in together.
-        self.held: Gather[StepTimings] = Gather()
+        self.held = Gather()
 
     def update(self, event: StepTimings | CollectiveCalls | Thresholds) -> Said:
         """Take in one event; the findings that it brings to light or changes, and the windows that it completes."""
@@ -142,25 +146,4 @@ class JobState:
 
     def cutting(self) -> Steps:
         """The same as it is now, to be packed later."""
-        parts: dict[str, Any] = {
-            "ingest": self.ingest.snapshot,
-            "diagnosis": self.diagnosis.snapshot,
-            "windows": self.windows.snapshot,
-            "held": self.held.snapshot,
-        }
-        return cutting(_LAYOUT, parts)
-
-    @classmethod
-    def restore(cls, data: bytes, config: JobConfig | None = None) -> "JobState":
-        """The state that ``snapshot`` described.
-
-        Raises:
-            ValueError: ``data`` is no snapshot of this version.
-        """
-        state, made = unpack(_LAYOUT, data), cls(config)
-        with described():
-            made.ingest.load(state["ingest"])
-            made.diagnosis.restore(state["diagnosis"], config)
-            made.windows.load(state["windows"])
-            made.held.load(state["held"])
-        return made
+        return cutting(self.layout, {name: getattr(self, name).state for name in self._kept})

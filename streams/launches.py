@@ -10,7 +10,6 @@ What is judged is never of two launches. What a launch sends while it waits is n
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from paceline.events import CollectiveCalls, Coverage, Finding, Speakers, StepTimings
@@ -21,7 +20,7 @@ from paceline.ranges import ranges
 from .episodes.finding import JobKey, Said, Subject, finding, number
 from .episodes.tracker import Episode, Measured, Tracker
 from .raw_columns import array, ends, whole
-from .snapshots import described, pack, unpack
+from .stored import Kept, Stored, StoredDecision
 
 #: Two launches that report side by side for so long do so at once: clocks of nodes are closer than that.
 BESIDE_S = 10.0
@@ -29,7 +28,6 @@ BESIDE_S = 10.0
 FIRST_STEPS = 10
 #: Producers that are known at a time; what those beyond say is judged as before.
 MOST_PRODUCERS = 65_536
-_LAYOUT = 1
 _TWICE = "launches"
 
 
@@ -61,17 +59,22 @@ class _Told(NamedTuple):
     ranks: frozenset[int]
 
 
-@dataclass
-class _Producer:
+class _Producer(Stored):
     """What is known of a sidecar: its node and ranks, how far they are, and whether they have left."""
 
-    node: str
-    ranks: set[int] = field(default_factory=set)
-    last_step: int = -1
-    sequence: int = -1
-    ended: bool = False
-    #: For whom its last message spoke, under which bound on ranks, and who that is.
-    told: "_Told | None" = None
+    node: Kept[str]
+    ranks: Kept[set[int]]
+    last_step: Kept[int]
+    sequence: Kept[int]
+    ended: Kept[bool]
+
+    def __init__(self, node: str = "") -> None:
+        self.node = node
+        self.ranks = set()
+        self.last_step = self.sequence = -1
+        self.ended = False
+        #: For whom its last message spoke, under which bound on ranks, and who that is.
+        self.told: _Told | None = None
 
     def update(self, message: "_Message") -> None:
         if self.told is not message.told:
@@ -102,17 +105,29 @@ class _Message(NamedTuple):
         return self.first_step is not None and self.first_step < FIRST_STEPS
 
 
-class Launches:
+class Launches(StoredDecision):
     """The launches of one attempt of a job."""
+
+    layout = 2
+    launch: Kept[str]
+    begun: Kept[int]
+    judged: Kept[dict[str, _Producer]]
+    waiting: Kept[dict[str, _Producer]]
+    past: Kept[OrderedDict[str, None]]
+    began_s: Kept[float]
+    alone_s: Kept[float]
+    last_s: Kept[float]
+    judged_s: Kept[float]
+    tracker: Kept[Tracker[Any, Any]]
 
     def __init__(self) -> None:
         #: Who began the launch that is judged; "" for the first.
         self.launch = ""
         self.begun = 0
-        self.judged: dict[str, _Producer] = {}
-        self.waiting: dict[str, _Producer] = {}
+        self.judged = {}
+        self.waiting = {}
         #: Producers of launches that are over, and those that others have taken over from.
-        self.past: OrderedDict[str, None] = OrderedDict()
+        self.past = OrderedDict()
         self.holder: dict[int, str] = {}
         #: When those that wait began to report, since when nothing else did, and their last word.
         self.began_s = self.alone_s = self.last_s = 0.0
@@ -257,33 +272,9 @@ class Launches:
         coverage = Coverage(ranks_expected=len(self.holder), ranks_heard=len(self.holder), events_missing=0)
         return () if episode is None else (finding(episode, said(episode, job), job, coverage),)
 
-    def snapshot(self) -> bytes:
-        """The state."""
-        told = {name: [_packed(one) for one in held.items()] for name, held in self._held().items()}
-        times = [self.began_s, self.alone_s, self.last_s, self.judged_s]
-        rest = {"launch": self.launch, "begun": self.begun, "past": list(self.past), "times": times}
-        return pack(_LAYOUT, {**told, **rest, "tracker": self.tracker.snapshot()})
-
-    @classmethod
-    def restore(cls, data: bytes) -> "Launches":
-        """The state that ``snapshot`` described.
-
-        Raises:
-            ValueError: ``data`` is no such state.
-        """
-        state, made = unpack(_LAYOUT, data), cls()
-        with described():
-            for name, held in made._held().items():
-                held |= {key: _Producer(node, set(ranks), *rest) for key, node, ranks, *rest in state[name]}
-            made.launch, made.begun = str(state["launch"]), int(state["begun"])
-            made.past = OrderedDict(dict.fromkeys(state["past"]))
-            made.began_s, made.alone_s, made.last_s, made.judged_s = map(float, state["times"])
-            made.holder = {rank: name for name, one in made.judged.items() for rank in one.ranks}
-            made.tracker.load(state["tracker"])
-        return made
-
-    def _held(self) -> dict[str, dict[str, _Producer]]:
-        return {"judged": self.judged, "waiting": self.waiting}
+    def loaded(self) -> None:
+        """Find out again who speaks for each rank."""
+        self.holder = {rank: name for name, one in self.judged.items() for rank in one.ranks}
 
 
 def said(episode: TwiceEpisode, job: JobKey) -> Said:
@@ -315,11 +306,6 @@ def _nodes(producers: dict[str, _Producer]) -> tuple[str, ...]:
 
 def _all_ranks(producers: dict[str, _Producer]) -> tuple[int, ...]:
     return tuple(sorted({rank for one in producers.values() for rank in one.ranks}))
-
-
-def _packed(item: tuple[str, _Producer]) -> list[Any]:
-    name, one = item
-    return [name, one.node, sorted(one.ranks), one.last_step, one.sequence, one.ended]
 
 
 def _message(event: StepTimings, most_ranks: int, before: _Told | None) -> _Message:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy.ma  # noqa: F401 - numpy loads it at the first median of a table: ten megabytes that are no message's
+
 
 class TooMuchWorkError(AssertionError):
     """A call has gone on for more steps than it may; it was ended there."""

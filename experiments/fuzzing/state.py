@@ -14,8 +14,6 @@ import zstandard
 from paceline import recording, topics, wire
 from paceline.recording import Line
 from streams import snapshots
-from streams.advice.advice import Advice
-from streams.cluster_advice import ClusterAdvice
 from streams.cluster_events import ADVICE, Heard, concerns
 from streams.keyed_state import Key, KeyedState
 from streams.processor import Processor
@@ -59,12 +57,6 @@ def _contents(name: str) -> list[bytes]:
     return [zstandard.decompress(data) for data in _snapshots(name)]
 
 
-def _advice() -> list[bytes]:
-    """What is inside of that which is inside of a cluster's."""
-    parts = [msgspec.msgpack.decode(data)["advice"] for data in _contents(ClusterAdvice.__name__)]
-    return [zstandard.decompress(part) for part in parts]
-
-
 def _restore(kind: type[Decision]) -> Callable[[bytes], None]:
     def feed(data: bytes) -> None:
         kind.restore(zstandard.compress(data, 1))
@@ -104,7 +96,6 @@ TARGETS = (
         Target(f"state.{name}", _restore(kind), partial(_contents, name), (ValueError,), "msgpack", 65_536)
         for name, kind in _DECISIONS.items()
     ),
-    Target("state.Advice", _restore(Advice), _advice, (ValueError,), "msgpack", 65_536),
     Target("state.key", _key, lambda: [b'["job","c","j",0]'], (msgspec.DecodeError,), "json", 256),
     Target("state.header", _header, _headers, (StoreError,), "msgpack", 256),
 )

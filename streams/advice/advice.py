@@ -6,7 +6,7 @@ of the cluster, as windows and descriptions tell it (``clock``), and one that co
 """
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
@@ -26,7 +26,7 @@ from paceline.events import (
 )
 from paceline.events.suggestions import Suggestion
 
-from ..snapshots import described, pack, unpack
+from ..stored import Kept, StoredDecision
 from . import forecast_rules, use_rules
 from .clock import ClusterClock
 from .config import AdviceConfig
@@ -42,15 +42,22 @@ from .use_rules import USE_RULES
 
 _SIGNALS: dict[str, Signal] = {"accept": "accept", "dismiss": "dismiss"}
 MOST_WAITING = 1000
-_LAYOUT = 1
 
 
-class Advice:
+class Advice(StoredDecision):
     """The suggestions of one cluster.
 
     Args:
         config: its thresholds; a restored one takes those of who restores it.
     """
+
+    clock: Kept[ClusterClock]
+    jobs: Kept[Jobs]
+    book: Kept[FindingBook]
+    ledger: Kept[Ledger]
+    use: Kept[GpuUse]
+    follow_up: Kept[FollowUp]
+    waiting: Kept[list[Finding]]
 
     def __init__(self, config: AdviceConfig | None = None) -> None:
         self.config = config or AdviceConfig()
@@ -61,7 +68,7 @@ class Advice:
         self.use = GpuUse()
         self.follow_up = FollowUp(self.ledger, self.jobs, self.use, self.config)
         #: Findings that came before anybody told a time.
-        self.waiting: list[Finding] = []
+        self.waiting = []
         self._on: dict[type, Callable[[Any], list[Suggestion]]] = {
             Finding: self._finding,
             JobWindow: self._job_window,
@@ -195,35 +202,3 @@ class Advice:
         if said and signal == "accept":
             self.follow_up.accept(asked)
         return said
-
-    def snapshot(self) -> bytes:
-        """The whole state, compressed."""
-        state = {
-            "clock": self.clock.snapshot(),
-            "jobs": self.jobs.snapshot(),
-            "book": self.book.snapshot(),
-            "ledger": self.ledger.snapshot(),
-            "use": self.use.snapshot(),
-            "due_s": self.follow_up.due_s,
-            "waiting": [msgspec.to_builtins(finding) for finding in self.waiting],
-        }
-        return pack(_LAYOUT, state)
-
-    @classmethod
-    def restore(cls, data: bytes, config: AdviceConfig | None = None) -> Self:
-        """The decision that ``snapshot`` described.
-
-        Raises:
-            ValueError: ``data`` is no snapshot of this version.
-        """
-        state = unpack(_LAYOUT, data)
-        made = cls(config)
-        with described():
-            made.clock.load(state["clock"])
-            made.jobs.load(state["jobs"])
-            made.book.load(state["book"])
-            made.ledger.load(state["ledger"])
-            made.use.load(state["use"])
-            made.follow_up.due_s = float(state["due_s"])
-            made.waiting = [msgspec.convert(finding, Finding) for finding in state["waiting"]]
-        return made

@@ -5,16 +5,17 @@ clock that is wrong makes hours pass; what is told is the lower median of all cl
 """
 
 from collections import OrderedDict
-from typing import Any
 
 from paceline.events import LATEST_S
+
+from ..stored import Kept, Stored
 
 #: A clock that jumps by more than this was set, or its source was away: no time has passed by it.
 MOST_STEP_S = 3600.0
 MOST_SOURCES = 16_384
 
 
-class ClusterClock:
+class ClusterClock(Stored):
     """``passed_s`` counts from the first time that was heard; it never goes back.
 
     >>> clock = ClusterClock()
@@ -24,10 +25,13 @@ class ClusterClock:
     (60.0, 1060.0)
     """
 
+    passed_s: Kept[float]
+    heard: Kept[OrderedDict[str, tuple[float, float]]]
+
     def __init__(self) -> None:
         self.passed_s = 0.0
         #: By source: its newest time, and what had passed then.
-        self.heard: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self.heard = OrderedDict()
 
     def hear(self, source: str, time_s: float) -> None:
         """``source`` says that it is ``time_s``, Unix time."""
@@ -46,12 +50,3 @@ class ClusterClock:
         """Unix time, as most say; 0 where nobody does."""
         began = sorted(time_s - passed_s for time_s, passed_s in self.heard.values())
         return min(max(began[(len(began) - 1) // 2] + self.passed_s, 0.0), LATEST_S) if began else 0.0
-
-    def snapshot(self) -> list[Any]:
-        """The state as plain data."""
-        return [self.passed_s, [[source, *times] for source, times in self.heard.items()]]
-
-    def load(self, data: list[Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.passed_s = float(data[0])
-        self.heard = OrderedDict((source, (time_s, passed_s)) for source, time_s, passed_s in data[1])

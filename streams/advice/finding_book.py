@@ -5,28 +5,33 @@ counts, and an earlier or the same one is reported again.
 """
 
 from collections import OrderedDict
-from typing import Any
 
 import msgspec
 
 from paceline.events import Finding
 
+from ..stored import Kept, Stored
 from .finding_table import OF_HARDWARE
 
 MOST_FINDINGS, MOST_NODES, MOST_JOBS_A_NODE = 10_000, 4096, 16
 
 
-class FindingBook:
+class FindingBook(Stored):
     """What is remembered of findings."""
 
+    revisions: Kept[OrderedDict[str, int]]
+    slow: Kept[OrderedDict[str, dict[str, Finding]]]
+    faults: Kept[OrderedDict[str, list[str]]]
+    balanced: Kept[OrderedDict[str, tuple[str, int]]]
+
     def __init__(self) -> None:
-        self.revisions: OrderedDict[str, int] = OrderedDict()
+        self.revisions = OrderedDict()
         #: Node -> job -> the newest finding in which it was slow there, for a reason that speaks against hardware.
-        self.slow: OrderedDict[str, dict[str, Finding]] = OrderedDict()
+        self.slow = OrderedDict()
         #: Device -> ids of findings of critical faults.
-        self.faults: OrderedDict[str, list[str]] = OrderedDict()
+        self.faults = OrderedDict()
         #: Ids of findings that last, of ranks that take less work as they are slow -> their job and its attempt.
-        self.balanced: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        self.balanced = OrderedDict()
 
     def admit(self, finding: Finding) -> bool:
         """Whether this revision is new."""
@@ -80,24 +85,3 @@ class FindingBook:
         if len(self.faults) > MOST_NODES:
             self.faults.popitem(last=False)
         return len(ids)
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        slow = [
-            [node, [[job, msgspec.to_builtins(one)] for job, one in jobs.items()]] for node, jobs in self.slow.items()
-        ]
-        return {
-            "revisions": list(self.revisions.items()),
-            "slow": slow,
-            "faults": list(self.faults.items()),
-            "balanced": [[one, *attempt] for one, attempt in self.balanced.items()],
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.revisions = OrderedDict((one, revision) for one, revision in data["revisions"])
-        self.slow = OrderedDict(
-            (node, {job: msgspec.convert(one, Finding) for job, one in jobs}) for node, jobs in data["slow"]
-        )
-        self.faults = OrderedDict((device, list(ids)) for device, ids in data["faults"])
-        self.balanced = OrderedDict((one, (job, attempt)) for one, job, attempt in data.get("balanced", ()))

@@ -5,6 +5,7 @@ Rule of this file: it asks what jobs and findings tell and follows the lifecycle
 
 from paceline.events.suggestions import Suggestion
 
+from ..stored import Kept, Stored
 from .config import AdviceConfig
 from .entry import Entry
 from .gpu_use import GpuUse
@@ -23,8 +24,10 @@ WHILE_IT_RUNS = frozenset({"free_devices"})
 _EVERY_S = 10.0
 
 
-class FollowUp:
+class FollowUp(Stored):
     """The accepted and applied suggestions of a ledger."""
+
+    due_s: Kept[float]
 
     def __init__(self, ledger: Ledger, jobs: Jobs, use: GpuUse, config: AdviceConfig) -> None:
         self.ledger = ledger

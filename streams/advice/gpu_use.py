@@ -5,11 +5,12 @@ by that node's own clock, so that clocks that are hours apart do not mix; an hou
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
 from paceline.events import LONG_WINDOW_S, DeviceWindow
+
+from ..stored import Kept, Stored
 
 WINDOW_S, BUCKET_S, HOUR_BUCKETS = LONG_WINDOW_S, 600.0, 6
 #: Jobs on nodes that are kept, and GPUs of a job on a node.
@@ -114,8 +115,11 @@ class HourOfUse(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.devices)
 
 
-class GpuUse:
+class GpuUse(Stored):
     """The accounts of all jobs of a cluster."""
+
+    accounts: Kept[dict[str, dict[str, Account]]]
+    looked_s: Kept[dict[str, float]]
 
     def __init__(self) -> None:
         #: Job -> node -> account.
@@ -214,21 +218,9 @@ class GpuUse:
             self.looked_s[job] = passed_s
         return due
 
-    def snapshot(self) -> list[Any]:
-        """The state as plain data."""
-        accounts = [
-            [job, [[node, msgspec.to_builtins(account)] for node, account in nodes.items()]]
-            for job, nodes in self.accounts.items()
-        ]
-        return [accounts, self.looked_s]
-
-    def load(self, data: list[Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.accounts = {
-            job: {node: msgspec.convert(account, Account) for node, account in nodes} for job, nodes in data[0]
-        }
+    def loaded(self) -> None:
+        """Count the accounts again."""
         self.kept = sum(map(len, self.accounts.values()))
-        self.looked_s = dict(data[1])
 
 
 def _mean(values: Iterator[float], count: int) -> float | None:

@@ -3,13 +3,12 @@
 Rule of this file: pure and bounded; a job that was not heard of for longest goes first.
 """
 
-from typing import Any
-
 import msgspec
 
 from paceline.events import JobDescribed, JobProfile, JobWindow
 from paceline.job_life import JobLife
 
+from ..stored import Kept, Stored
 from .apply_commands import Scheduler, scheduler_of
 
 MOST_JOBS = 2000
@@ -65,13 +64,16 @@ class JobFacts(msgspec.Struct, kw_only=True):
         return self.kind if self.kind_probability >= least_probability else ""
 
 
-class Jobs:
+class Jobs(Stored):
     """All jobs of a cluster."""
 
+    facts: Kept[dict[str, JobFacts]]
+    scheduler: Kept[Scheduler]
+
     def __init__(self) -> None:
-        self.facts: dict[str, JobFacts] = {}
+        self.facts = {}
         #: Who starts jobs here, by the newest job that tells.
-        self.scheduler: Scheduler = ""
+        self.scheduler = ""
 
     def of(self, job: str) -> JobFacts:
         """What is known of ``job``; nothing is remembered by asking."""
@@ -136,12 +138,3 @@ class Jobs:
             del self.facts[next(iter(self.facts))]
         self.facts[job] = facts
         return facts if attempt == facts.attempt else None
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return {"facts": [[job, msgspec.to_builtins(facts)] for job, facts in self.facts.items()], "by": self.scheduler}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.facts = {job: msgspec.convert(facts, JobFacts) for job, facts in data["facts"]}
-        self.scheduler = data["by"]

@@ -3,12 +3,11 @@
 Rule of this file: the only place where a suggestion changes its state or gets a revision.
 """
 
-from typing import Any
-
 import msgspec
 
 from paceline.events.suggestions import OPEN_SUGGESTIONS, Effect, Gain, Suggestion
 
+from ..stored import Kept, Stored
 from .clock import ClusterClock
 from .config import AdviceConfig
 from .entry import Entry, moved, suggestion, updated
@@ -22,18 +21,25 @@ HOUR_S = 3600.0
 MOST_CASES, MOST_RESTS = 1000, 5000
 
 
-class Ledger:
+class Ledger(Stored):
     """The suggestions of one cluster."""
+
+    cluster: Kept[str]
+    entries: Kept[dict[Case, Entry]]
+    rests: Kept[dict[Case, tuple[float, int]]]
+    news: Kept[list[tuple[float, str]]]
+    order: Kept[int]
+    due_s: Kept[float]
 
     def __init__(self, config: AdviceConfig, clock: ClusterClock) -> None:
         self.config = config
         self.clock = clock
         self.cluster = ""
-        self.entries: dict[Case, Entry] = {}
+        self.entries = {}
         #: Case -> until when it is not told again, and how often it was told.
-        self.rests: dict[Case, tuple[float, int]] = {}
+        self.rests = {}
         #: When, and for which target, something new was told in the last hour.
-        self.news: list[tuple[float, str]] = []
+        self.news = []
         self.order = 0
         self.due_s = 0.0
 
@@ -206,21 +212,6 @@ class Ledger:
                 del self.entries[entry.case]
         return said + self.settle()
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return {
-            "cluster": self.cluster,
-            "entries": [msgspec.to_builtins(entry) for entry in self.entries.values()],
-            "rests": [[*case, *rest] for case, rest in self.rests.items()],
-            "news": self.news,
-            "order": self.order,
-            "due_s": self.due_s,
-        }
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.cluster, self.order, self.due_s = data["cluster"], data["order"], data["due_s"]
-        entries = [msgspec.convert(entry, Entry) for entry in data["entries"]]
-        self.entries = {entry.case: entry for entry in entries}
-        self.rests = {Case(action, target): (until_s, told) for action, target, until_s, told in data["rests"]}
-        self.news = [(at_s, target) for at_s, target in data["news"]]
+    def loaded(self) -> None:
+        """Each entry under its own case, whatever a damaged state says."""
+        self.entries = {entry.case: entry for entry in self.entries.values()}

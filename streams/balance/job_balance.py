@@ -6,7 +6,6 @@ comes before any of these.
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from paceline.balance.controller import Controller, ControllerConfig, Replan
@@ -15,10 +14,8 @@ from paceline.balance.split import SplitError
 from paceline.events import MOST_SHARE, BalanceObserved, BalancePlan
 from paceline.sequences import Sequences
 
-from ..snapshots import described, pack, unpack
+from ..stored import Kept, Stored, StoredDecision
 
-#: Layout of the snapshot; another version is not read.
-_LAYOUT = 2
 #: Sidecars that may follow each other; the one silent for longest is forgotten first.
 MOST_PRODUCERS = 64
 #: Observations after which a plan that no rank follows is proposed again, under another version.
@@ -36,26 +33,44 @@ class _Setup(NamedTuple):
     number: int
 
 
-@dataclass
-class _Run:
+class _Run(Stored):
     """A run of a job: its controller, the newest observation, and the newest version that was proposed."""
 
-    setup: _Setup
-    controller: Controller
-    batch: int = -1
-    at_s: float = 0.0
-    proposed: int = -1
-    waited: int = 0
-    #: Observations in a row that seem to be of earlier than the newest.
-    late: int = 0
+    setup: Kept[_Setup]
+    batch: Kept[int]
+    at_s: Kept[float]
+    proposed: Kept[int]
+    waited: Kept[int]
+    late: Kept[int]
+
+    def __init__(self, setup: _Setup, controller: Controller) -> None:
+        self.setup = setup
+        self.controller = controller
+        self.batch, self.at_s = -1, 0.0
+        self.proposed, self.waited = -1, 0
+        #: Observations in a row that seem to be of earlier than the newest.
+        self.late = 0
+
+    def state(self) -> dict[str, Any]:
+        """The state, with what the controller has measured."""
+        return {**super().state(), "shares": list(self.controller.shares), "controller": self.controller.snapshot()}
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``state`` described."""
+        self.controller.restore(data["controller"])
+        super().load(data)
 
 
-class JobBalance:
+class JobBalance(StoredDecision):
     """Balances one attempt of one job; every event given to it must be of that one."""
+
+    layout = 3
+    sequences: Kept[Sequences]
+    run: Kept[_Run | None]
 
     def __init__(self) -> None:
         self.sequences = Sequences(MOST_PRODUCERS)
-        self.run: _Run | None = None
+        self.run = None
 
     def update(self, event: BalanceObserved) -> list[BalancePlan]:
         """Take in one observation; the plan that it brings to light, if it does."""
@@ -103,43 +118,10 @@ class JobBalance:
         )
         return [plan]
 
-    def snapshot(self) -> bytes:
-        """The whole state, compressed."""
-        run = self.run
-        held = None if run is None else [*run.setup, run.batch, run.at_s, run.proposed, run.waited, run.late]
-        return pack(
-            _LAYOUT,
-            {
-                "sequences": self.sequences.snapshot(),
-                "run": held,
-                "shares": None if run is None else list(run.controller.shares),
-                "controller": None if run is None else run.controller.snapshot(),
-            },
-        )
-
-    @classmethod
-    def restore(cls, data: bytes) -> "JobBalance":
-        """The decision that ``snapshot`` described.
-
-        Raises:
-            ValueError: ``data`` is no snapshot of this version.
-        """
-        state = unpack(_LAYOUT, data)
-        made = cls()
-        with described():
-            made._load(state)
-        return made
-
-    def _load(self, state: dict[str, Any]) -> None:
-        self.sequences = Sequences.restore(state["sequences"])
-        held, inner = state["run"], state["controller"]
-        if held is None:
-            return
-        *setup, batch, at_s, proposed, waited, late = held
-        kept = _Setup(*setup)
-        controller = Controller(_config(kept), state["shares"])
-        controller.restore(inner)
-        self.run = _Run(kept, controller, batch, at_s, proposed, waited, late)
+    def element(self, kind: type[Stored], data: dict[str, Any]) -> Stored:
+        """The run, with a controller of its own."""
+        setup = _Setup(*data["setup"])
+        return _Run(setup, Controller(_config(setup), data["shares"]))
 
 
 def _followed(run: _Run | None, event: BalanceObserved) -> _Run:

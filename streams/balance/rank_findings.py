@@ -20,11 +20,9 @@ from ..episodes.crowd import MOST_SINGLE
 from ..episodes.finding import JobKey, Said, Subject, finding, number
 from ..episodes.tracker import Episode, Measured, Tracker
 from ..jobs.job_episodes import JobEpisodes, JudgedWindow, Sight
-from ..snapshots import described, pack, unpack
+from ..stored import Kept, StoredDecision
 from .job_balance import MOST_PRODUCERS
 
-#: Layout of the snapshot; another version is not read.
-_LAYOUT = 1
 #: What is found here. It is counted by a balancer's own runs, whatever the launch by its job's steps.
 BALANCE_KINDS = frozenset({"balanced_straggler", "out_of_memory"})
 #: By which part of its peers' share a rank's share is less where it is called slow; half of it is no longer.
@@ -60,16 +58,26 @@ MemoryEpisode = Episode[int, MemoryEvidence]
 ShareEpisode = Episode[int, ShareEvidence]
 
 
-class RankFindings:
+class RankFindings(StoredDecision):
     """Judges the ranks of one attempt of one job; every event given to it must be of that one."""
+
+    layout = 2
+    sequences: Kept[Sequences]
+    memory: Kept[Tracker[Any, Any]]
+    shares: Kept[JobEpisodes[Any, Any]]
+    ran_out: Kept[dict[int, int]]
+    ran_out_s: Kept[dict[int, float]]
+    batch: Kept[int]
+    began_s: Kept[float]
+    at_s: Kept[float]
 
     def __init__(self) -> None:
         self.sequences = Sequences(MOST_PRODUCERS)
         self.memory = Tracker(MemoryEpisode)
         self.shares = JobEpisodes(ShareEpisode)
         #: Of ranks that ran out of memory: how often, and when that was last heard (Unix time).
-        self.ran_out: dict[int, int] = {}
-        self.ran_out_s: dict[int, float] = {}
+        self.ran_out = {}
+        self.ran_out_s = {}
         self.batch = -1
         self.began_s = self.at_s = 0.0
 
@@ -180,39 +188,6 @@ class RankFindings:
         sight = Sight(float(less[rank]), LESS, 0.0, "worker_compute")
         evidence = ShareEvidence(share=event.shares[rank], peers=float(peers[rank]), ranks=ranks)
         return self.shares.push(subject, window, sight, evidence)
-
-    def snapshot(self) -> bytes:
-        """The whole state, compressed."""
-        return pack(
-            _LAYOUT,
-            {
-                "sequences": self.sequences.snapshot(),
-                "memory": self.memory.snapshot(),
-                "shares": self.shares.snapshot(),
-                "ran_out": list(self.ran_out.items()),
-                "ran_out_s": list(self.ran_out_s.items()),
-                "at": [self.batch, self.began_s, self.at_s],
-            },
-        )
-
-    @classmethod
-    def restore(cls, data: bytes) -> "RankFindings":
-        """The decision that ``snapshot`` described.
-
-        Raises:
-            ValueError: ``data`` is no snapshot of this version.
-        """
-        state, made = unpack(_LAYOUT, data), cls()
-        with described():
-            made._load(state)
-        return made
-
-    def _load(self, state: dict[str, Any]) -> None:
-        self.sequences = Sequences.restore(state["sequences"])
-        self.memory.load(state["memory"])
-        self.shares.load(state["shares"])
-        self.ran_out, self.ran_out_s = dict(state["ran_out"]), dict(state["ran_out_s"])
-        self.batch, self.began_s, self.at_s = state["at"]
 
 
 def median_of_others(values: NDArray[np.float64]) -> NDArray[np.float64]:

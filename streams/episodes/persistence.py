@@ -73,6 +73,7 @@ class Persistence(Stored):
         gap_s: looks farther apart than this: what was before says nothing of what is now.
     """
 
+    lasting: Kept[Lasting]
     looks: Kept[list[tuple[float, bool]]]
 
     def __init__(self, lasting: Lasting, tick_s: float, gap_s: float) -> None:

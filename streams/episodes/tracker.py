@@ -203,12 +203,12 @@ class Tracker(Stored, Generic[Key, Seen]):
         self.episodes.pop(subject, None)
         self.rest_until.pop(subject, None)
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The state, with the episodes, whose form this detector has chosen."""
-        return {**super().snapshot(), "episodes": [msgspec.to_builtins(one) for one in self.episodes.values()]}
+        return {**super().state(), "episodes": [msgspec.to_builtins(one) for one in self.episodes.values()]}
 
     def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
+        """Take the state that ``state`` described."""
         episodes = [msgspec.convert(one, self.form) for one in data["episodes"]]
         self.episodes = {episode.subject: episode for episode in episodes}
         super().load(data)

@@ -45,12 +45,12 @@ class Gather(Stored, Generic[Timings]):
         ready, self.waiting = self.waiting, []
         return ready
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The messages as their topics have them."""
         return {"waiting": [[_TOPICS[type(batch)].name, wire.encode(batch)] for batch in self.waiting]}
 
     def load(self, data: dict[str, Any]) -> None:
-        """Take the messages that ``snapshot`` described."""
+        """Take the messages that ``state`` described."""
         try:
             self.waiting = [wire.decode(_BY_NAME[name], value) for name, value in data["waiting"]]
         except (wire.WireError, msgspec.ValidationError) as error:

@@ -5,7 +5,6 @@ Rule of this file: counts only; pure.
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 from paceline.sequences import Sequences
 
@@ -29,6 +28,7 @@ class Roster(Stored):
     (2, 1, 4)
     """
 
+    sequences: Kept[Sequences]
     worlds: Kept[dict[int, int]]
 
     def __init__(self) -> None:
@@ -92,15 +92,6 @@ class Roster(Stored):
             odd_ones = max(1, len(speak) // _ODD_ONES)
             self._reach = speak[-1 - odd_ones] + 1 if len(speak) > odd_ones else 0
         return _SPARE * (_SPARE + max(self.expected, len(self.worlds), self._reach))
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state, with the producers' numbers."""
-        return {**super().snapshot(), **self.sequences.snapshot()}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.sequences = Sequences.restore(data)
-        super().load(data)
 
     def loaded(self) -> None:
         """Count the votes again."""

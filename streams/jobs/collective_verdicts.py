@@ -38,6 +38,17 @@ _NEARLY_ALL = 0.9
 _MOST_GROUPS = 4096
 
 
+class _Group(Stored):
+    """The ranks of one group: when they came to its collectives, and who of them is slow."""
+
+    arrivals: Kept[Arrivals]
+    stragglers: Kept[Stragglers]
+
+    def __init__(self, arrivals: Arrivals, stragglers: Stragglers) -> None:
+        self.arrivals = arrivals
+        self.stragglers = stragglers
+
+
 class Collectives(Stored):
     """What is told of the collectives of one job, to findings."""
 
@@ -45,6 +56,7 @@ class Collectives(Stored):
     hang: Kept[Hang]
     deaths: Kept[Deaths]
     traffic: Kept[Traffic]
+    groups: Kept[dict[str, _Group]]
     left_out: Kept[Ints]
     last_step: Kept[int]
     crowds: Kept[Crowds]
@@ -58,7 +70,7 @@ class Collectives(Stored):
         self.hang = Hang(config.hang)
         self.deaths = Deaths()
         self.traffic = Traffic(config.traffic)
-        self.groups: dict[str, tuple[Arrivals, Stragglers]] = {}
+        self.groups = {}
         #: The latest step, and by rank how many it leaves out after one that it tells, -1 for a rank that tells none:
         #: sums and links come in messages of their own.
         self.last_step = -1
@@ -171,7 +183,7 @@ class Collectives(Stored):
                 self.coverage.note("groups beyond the limit")
                 return []
             self.groups[name] = self._group(size)
-        arrivals, stragglers = self.groups[name]
+        arrivals, stragglers = self.groups[name].arrivals, self.groups[name].stragglers
         findings = []
         placed = arrivals.members.size
         ticks = arrivals.update(rows)
@@ -195,9 +207,9 @@ class Collectives(Stored):
         """What is new of those that hold the job back until its end."""
         coverage = self.coverage.counts()
         found = [
-            finding(slow.episode, self._said(slow, arrivals, name), job, coverage)
-            for name, (arrivals, stragglers) in self.groups.items()
-            for slow in stragglers.conclude()
+            finding(slow.episode, self._said(slow, group.arrivals, name), job, coverage)
+            for name, group in self.groups.items()
+            for slow in group.stragglers.conclude()
         ]
         died = self.deaths.conclude(coverage.ranks_expected, max(self.last_step, 0))
         stands = self.hang.conclude()
@@ -213,9 +225,9 @@ class Collectives(Stored):
         who = self._accused(slow, arrivals, group)
         return straggler_evidence.said_by_lateness(slow.episode, who, self.config.tick_s, slow.within)
 
-    def _group(self, size: int) -> tuple[Arrivals, Stragglers]:
+    def _group(self, size: int) -> _Group:
         arrivals = Arrivals(size, self.config.tick_s, self.config.steps.patience_s, self.coverage)
-        return arrivals, Stragglers(self.config.straggler, Cohorts())
+        return _Group(arrivals, Stragglers(self.config.straggler, Cohorts()))
 
     def _accused(self, slow: Slow, arrivals: Arrivals, group: str) -> Accused:
         if not slow.kind:
@@ -231,18 +243,9 @@ class Collectives(Stored):
         job = JobKey(message.cluster, message.job, message.attempt)
         return finding(episode, said, job, self.coverage.counts())
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state, with that of each group."""
-        groups = [[name, arrivals.snapshot(), judged.snapshot()] for name, (arrivals, judged) in self.groups.items()]
-        return {**super().snapshot(), "groups": groups}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        super().load(data)
-        for name, arrived, judged in data["groups"]:
-            arrivals, stragglers = self.groups[name] = self._group(arrived["size"])
-            arrivals.load(arrived)
-            stragglers.load(judged)
+    def element(self, kind: type[Stored], data: dict[str, Any]) -> Stored:
+        """A group of as many members as it had."""
+        return self._group(data["arrivals"]["size"])
 
 
 def _groups(batch: CollectiveBatch) -> Iterator[tuple[str, int, ArrivalRows]]:

@@ -390,10 +390,10 @@ class Hang(Stored):
         though nothing tells who the members of a group are before its first collective."""
         return self.waits.second() if self.waits.all_lack(expected) else None
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The state, with who waits where, in what order that is followed again."""
         return {
-            **super().snapshot(),
+            **super().state(),
             "waits": [msgspec.to_builtins(wait) for waits in self.waits.waits.values() for wait in waits.values()],
             "left": [msgspec.to_builtins(wait) for wait in self.waits.left()],
             "reached": self.waits.reached,
@@ -401,7 +401,7 @@ class Hang(Stored):
         }
 
     def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
+        """Take the state that ``state`` described."""
         super().load(data)
         self.waits, self.looks = Waits(), {}
         for group, reached in msgspec.convert(data["reached"], dict[str, dict[int, int]]).items():

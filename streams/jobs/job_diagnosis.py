@@ -31,8 +31,9 @@ class JobDiagnosis(Stored):
     collectives: Kept[Collectives]
     short: Kept[ShortRun]
 
-    def __init__(self, ingest: Ingest, config: JobConfig) -> None:
-        self.config = config
+    def __init__(self, ingest: Ingest, config: JobConfig | None) -> None:
+        self.given = config is not None
+        self.config = config = config or JobConfig()
         self.ingest = ingest
         self.values = {}
         self.short = ShortRun()
@@ -97,21 +98,22 @@ class JobDiagnosis(Stored):
 
     def _looks(self) -> int:
         """How often the ranks were compared: by their phases, or in the group in which it was most often."""
-        groups = [stragglers.ticks for _, stragglers in self.collectives.groups.values()]
+        groups = [group.stragglers.ticks for group in self.collectives.groups.values()]
         return max([self.phases.stragglers.ticks, *groups])
 
     def configure(self, values: dict[str, float]) -> None:
         """Judge by the default thresholds with ``values`` from now on; what is known stays."""
         self.values = dict(values)
-        phases, collectives = self.phases.snapshot(), self.collectives.snapshot()
+        phases, collectives = self.phases.state(), self.collectives.state()
         self._judge_by(replace(changed(values), most_ranks=self.config.most_ranks))
         self.phases.load(phases)
         self.collectives.load(collectives)
 
-    def restore(self, data: dict[str, Any], config: JobConfig | None) -> None:
-        """Take the state that ``snapshot`` described; without a ``config`` by the thresholds in it."""
-        self._judge_by(config or changed(msgspec.convert(data["values"], dict[str, float])))
-        self.load(data)
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``state`` described; where it was made without thresholds, with those in it."""
+        if not self.given:
+            self._judge_by(changed(msgspec.convert(data["values"], dict[str, float])))
+        super().load(data)
 
     def _judge_by(self, config: JobConfig) -> None:
         self.config = config

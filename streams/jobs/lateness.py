@@ -312,12 +312,12 @@ class TickHistory(Stored):
         """The whole excess of ``rank`` as a share of the step, ``back`` ticks ago (1 is the newest)."""
         return float(self.table[_AT["work"], -back, rank] + self.table[_AT["starved"], -back, rank])
 
-    def snapshot(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The state, with the ticks that were pushed."""
-        return {**super().snapshot(), "table": self.table}
+        return {**super().state(), "table": self.table}
 
     def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
+        """Take the state that ``state`` described."""
         self._forget()
         self._columns = data["table"]
         self._columns.flags.writeable = False

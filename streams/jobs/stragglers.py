@@ -16,7 +16,7 @@ units alike, and how a unit is compared by ``Units``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -135,6 +135,7 @@ class Stragglers(Stored):
     """Slow ranks, and the units that they are in."""
 
     ranks: Kept[Straggler]
+    levels: Kept[list[_Level]]
 
     def __init__(self, config: StragglerConfig, cohorts: Cohorts, conditions: RankConditions | None = None) -> None:
         self.cohorts = cohorts
@@ -233,16 +234,6 @@ class Stragglers(Stored):
         """The ranks that are slow, or were a short time ago."""
         units = [(level, unit) for level in self.levels for unit in level.straggler.accused()]
         return self.ranks.accused().union(*(level.units.ranks(unit).tolist() for level, unit in units))
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state, with that of each level."""
-        return {**super().snapshot(), "levels": [level.snapshot() for level in self.levels]}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        super().load(data)
-        for level, told in zip(self.levels, data["levels"], strict=True):
-            level.load(told)
 
 
 def excess_of(history: TickHistory, subject: int, ticks: int) -> float:

@@ -23,6 +23,7 @@ _SIGNS = 3
 class GpuDiagnosis(Stored):
     """One GPU of a node."""
 
+    uuid: Kept[str]
     faults: Kept[Faults]
     trend: Kept[MemoryTrend]
     replays: Kept[detectors.Growth]

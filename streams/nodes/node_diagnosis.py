@@ -15,7 +15,7 @@ from ..episodes.crowd import Crowds
 from ..episodes.finding import finding
 from ..ingest.coverage import CoverageTracker
 from ..ingest.roster import Roster
-from ..snapshots import described, pack, unpack
+from ..stored import Kept, Stored, StoredDecision
 from . import node_findings
 from .balance import Balance
 from .detectors import Rated
@@ -27,27 +27,42 @@ from .node_episodes import Fact, NodeEpisode, NodeEpisodes, Tenant, Watched
 from .tally import Tally
 from .tenants import Tenants, claims
 
-#: Layout of the snapshot; another version is not read.
-_LAYOUT = 6
 #: What NVML says of a device that is gone, by ``not_measured``.
 _LOST = ("GPU is lost", "GPU needs a reset")
 
 
-class NodeDiagnosis:
+class NodeDiagnosis(StoredDecision):
     """Judges one (cluster, node); every event given to it must be of that one."""
+
+    layout = 7
+    roster: Kept[Roster]
+    host_roster: Kept[Roster]
+    coverage: Kept[CoverageTracker]
+    host_coverage: Kept[CoverageTracker]
+    owners: Kept[Tenants]
+    gpus: Kept[dict[str, GpuDiagnosis]]
+    rated: Kept[dict[str, Rated]]
+    indices: Kept[dict[int, str]]
+    number: Kept[int | None]
+    open: Kept[dict[str, Tally]]
+    balances: Kept[dict[str, Balance]]
+    host_number: Kept[int | None]
+    host_trend: Kept[MemoryTrend]
+    episodes: Kept[NodeEpisodes]
+    crowds: Kept[Crowds]
 
     def __init__(self, config: NodeConfig | None = None) -> None:
         self.config = config or NodeConfig()
         self.roster, self.host_roster = Roster(), Roster()
         self.coverage, self.host_coverage = CoverageTracker(self.roster), CoverageTracker(self.host_roster)
         self.owners = Tenants()
-        self.gpus: dict[str, GpuDiagnosis] = {}
-        self.rated: dict[str, Rated] = {}
-        self.indices: dict[int, str] = {}
-        self.number: int | None = None
-        self.open: dict[str, Tally] = {}
-        self.balances: dict[str, Balance] = {}
-        self.host_number: int | None = None
+        self.gpus = {}
+        self.rated = {}
+        self.indices = {}
+        self.number = None
+        self.open = {}
+        self.balances = {}
+        self.host_number = None
         self.host_trend = MemoryTrend(self.config.memory_rise, self.config.gap_s)
         self.host_memory = Watched("out_of_memory_risk", "host memory", "memory_pressure", self.config.memory)
         #: Of the host, and of jobs on several GPUs; each GPU keeps its own.
@@ -215,56 +230,6 @@ class NodeDiagnosis:
         held = msgspec.structs.replace(coverage.counts(), ranks_expected=heard, ranks_heard=heard)
         return msgspec.structs.replace(held, notes=[*held.notes, f"of this node alone: {len(self.gpus)} GPUs seen"])
 
-    def snapshot(self) -> bytes:
-        """The whole state, compressed."""
-        return pack(
-            _LAYOUT,
-            {
-                "rosters": [self.roster.snapshot(), self.host_roster.snapshot()],
-                "coverage": [self.coverage.snapshot(), self.host_coverage.snapshot()],
-                "owners": self.owners.snapshot(),
-                "gpus": [[uuid, gpu.snapshot()] for uuid, gpu in self.gpus.items()],
-                "rated": [[uuid, list(rated)] for uuid, rated in self.rated.items()],
-                "indices": [[index, uuid] for index, uuid in self.indices.items()],
-                "number": self.number,
-                "open": [[uuid, msgspec.to_builtins(tally)] for uuid, tally in self.open.items()],
-                "balances": [[job, balance.snapshot()] for job, balance in self.balances.items()],
-                "host": [self.host_number, self.host_trend.snapshot()],
-                "episodes": self.episodes.snapshot(),
-                "crowds": self.crowds.snapshot(),
-            },
-        )
-
-    @classmethod
-    def restore(cls, data: bytes, config: NodeConfig | None = None) -> "NodeDiagnosis":
-        """The decision that ``snapshot`` described.
-
-        Raises:
-            ValueError: ``data`` is no snapshot of this version.
-        """
-        state = unpack(_LAYOUT, data)
-        made = cls(config)
-        with described():
-            made._load(state)
-        return made
-
-    def _load(self, state: dict[str, Any]) -> None:
-        for roster, told in zip((self.roster, self.host_roster), state["rosters"], strict=True):
-            roster.load(told)
-        for coverage, told in zip((self.coverage, self.host_coverage), state["coverage"], strict=True):
-            coverage.load(told)
-        self.owners.load(state["owners"])
-        for uuid, gpu in state["gpus"]:
-            self.gpus[uuid] = GpuDiagnosis(uuid, self.config)
-            self.gpus[uuid].load(gpu)
-        self.rated = {uuid: Rated(*rated) for uuid, rated in state["rated"]}
-        self.indices = dict(state["indices"])
-        self.number = state["number"]
-        self.open = {uuid: msgspec.convert(tally, Tally, strict=False) for uuid, tally in state["open"]}
-        for job, balance in state["balances"]:
-            self.balances[job] = Balance(self.config)
-            self.balances[job].load(balance)
-        self.host_number = state["host"][0]
-        self.host_trend.load(state["host"][1])
-        self.episodes.load(state["episodes"])
-        self.crowds.load(state["crowds"])
+    def element(self, kind: type[Stored], data: dict[str, Any]) -> Stored:
+        """A GPU or a balance, by this decision's thresholds."""
+        return GpuDiagnosis(data["uuid"], self.config) if kind is GpuDiagnosis else Balance(self.config)

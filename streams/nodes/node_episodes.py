@@ -69,6 +69,7 @@ class NodeEpisodes(Stored):
     """The episodes of one node, or of a part of it, by subject."""
 
     tracker: Kept[Tracker[Any, Any]]
+    persistence: Kept[dict[str, Persistence]]
 
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
@@ -81,7 +82,7 @@ class NodeEpisodes(Stored):
             doubles_from=frozenset({"suspected", "confirmed", "news"}),
         )
         self.tracker = Tracker(NodeEpisode, policy)
-        self.persistence: dict[str, Persistence] = {}
+        self.persistence = {}
 
     def get(self, watched: Watched) -> NodeEpisode | None:
         """The episode of ``watched`` that lasts."""
@@ -102,15 +103,14 @@ class NodeEpisodes(Stored):
             return None
         persistence = self.persistence.get(watched.key)
         if persistence is None:
-            persistence = self._persistence(watched.key, watched.lasting)
+            persistence = self.persistence[watched.key] = self._persistence(watched.lasting)
         signal = persistence.push(at_s, bad)
         if not bad:
             facts, idle_gpus = [], 0.0
         return self.revise(watched, at_s, signal, facts, tenant, since_s=persistence.since_s(), idle_gpus=idle_gpus)
 
-    def _persistence(self, key: str, lasting: Lasting) -> Persistence:
-        made = self.persistence[key] = Persistence(lasting, self.config.tick_s, self.config.gap_s)
-        return made
+    def _persistence(self, lasting: Lasting) -> Persistence:
+        return Persistence(lasting, self.config.tick_s, self.config.gap_s)
 
     def revise(
         self,
@@ -163,13 +163,6 @@ class NodeEpisodes(Stored):
         self.persistence.pop(watched.key, None)
         self.tracker.forget(watched.key)
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state, with how long each trouble has lasted."""
-        persistence = [[key, one.lasting, one.snapshot()] for key, one in self.persistence.items()]
-        return {**super().snapshot(), "persistence": persistence}
-
-    def load(self, data: dict[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        super().load(data)
-        for key, lasting, looks in data["persistence"]:
-            self._persistence(key, Lasting(*lasting)).load(looks)
+    def element(self, kind: type[Stored], data: dict[str, Any]) -> Stored:
+        """A trouble that lasts as long as it did to be told."""
+        return self._persistence(Lasting(*data["lasting"]))

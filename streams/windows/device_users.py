@@ -8,11 +8,12 @@ message tells who is there at its end; a row goes by the nearer of that and the 
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from paceline.events import DeviceSamples, EnergySplit, NodeDescribed
 
 from ..nodes.tenants import Tenants
+from ..stored import Kept, Stored
 
 #: Devices of a node, and instances, that are known.
 MOST_DEVICES = 256
@@ -37,15 +38,19 @@ class Coming(NamedTuple):
     uses: Mapping[str, Use]
 
 
-class DeviceUsers:
+class DeviceUsers(Stored):
     """The users of a node's GPUs."""
+
+    parents: Kept[dict[str, str]]
+    uses: Kept[dict[str, Use]]
+    looked_s: Kept[float | None]
 
     def __init__(self) -> None:
         #: Instance under MIG -> its GPU.
-        self.parents: dict[str, str] = {}
-        self.uses: dict[str, Use] = {}
+        self.parents = {}
+        self.uses = {}
         #: The end of the message before.
-        self.looked_s: float | None = None
+        self.looked_s = None
 
     def describe(self, event: NodeDescribed) -> None:
         """Take down which devices are parts of which."""
@@ -85,17 +90,6 @@ class DeviceUsers:
                 known = process.used_bytes is not None and process.used_bytes >= 0
                 held[roots[process.device]].append((process.job or "", process.used_bytes if known else None))
         return {gpu: use_of(processes) for gpu, processes in held.items()}
-
-    def snapshot(self) -> list[Any]:
-        """The state as plain data."""
-        uses = [[gpu, dict(use.shares), use.split] for gpu, use in self.uses.items()]
-        return [dict(self.parents), uses, self.looked_s]
-
-    def load(self, data: list[Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.parents = dict(data[0])
-        self.uses = {gpu: Use(shares, split) for gpu, shares, split in data[1]}
-        self.looked_s = data[2]
 
 
 def use_of(processes: Iterable[tuple[str, int | None]]) -> Use:

@@ -4,7 +4,6 @@ Rule of this file: a decision, and bounded. An interval between two samples that
 is laid onto both by time. What was drawn while nobody looked is nobody's: it is told apart.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -12,6 +11,7 @@ import msgspec
 from paceline.energy.meter import Drawn, EnergyMeter
 from paceline.events import EnergySplit
 
+from ..stored import Kept, Stored
 from .device_users import Use
 
 #: Jobs on one GPU in one window, and meters of one node; what is beyond is nobody's, or forgotten.
@@ -69,11 +69,13 @@ class WindowEnergy(msgspec.Struct):
         return _tenth(self.counter_j + self.power_j) if self.told else None
 
 
-class Meters:
+class Meters(Stored):
     """The meters of one node, by what they measure."""
 
+    meters: Kept[dict[str, EnergyMeter]]
+
     def __init__(self) -> None:
-        self.meters: dict[str, EnergyMeter] = {}
+        self.meters = {}
 
     def update(
         self, name: str, at_s: float, energy_j: float | None, power_w: float | None, limit_w: float | None
@@ -87,14 +89,6 @@ class Meters:
                 del self.meters[min(self.meters, key=lambda each: self.meters[each].at_s or 0.0)]
             meter = self.meters[name] = EnergyMeter()
         return meter.update(at_s, energy_j, power_w, limit_w)
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return {name: list(msgspec.structs.astuple(meter)) for name, meter in self.meters.items()}
-
-    def load(self, data: Mapping[str, Any]) -> None:
-        """Take the state that ``snapshot`` described."""
-        self.meters = {name: EnergyMeter(*values) for name, values in data.items()}
 
 
 def part_before(drawn: Drawn, boundary_s: float) -> float:

@@ -6,7 +6,7 @@ which are on their own topic, so windows begin at 10 s. Joules are laid onto win
 """
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -27,13 +27,12 @@ from paceline.sequences import Sequences
 from ..nodes.gpu_rows import possible
 from ..nodes.tenants import Tenants, claims
 from ..robust import known_or_zero
-from ..snapshots import described, pack, unpack
+from ..stored import Kept, Stored, StoredDecision
 from .device_users import NOBODY, DeviceUsers, Use
 from .energy import Meters, WindowEnergy, part_before
 
 #: GPUs a node may have; more subjects than this are not believed.
 MOST_SUBJECTS = 256
-_LAYOUT = 7
 
 #: The columns whose mean and maximum say something.
 DEVICE_MEASURES = (
@@ -89,17 +88,24 @@ HOST_COUNTERS = ("cpu_energy_j", "dram_energy_j")
 Row = np.ndarray[Any, np.dtype[np.float64]]
 
 
-class OpenWindow:
+class OpenWindow(Stored):
     """One subject's open window."""
 
-    def __init__(self, number: int, width: int) -> None:
+    number: Kept[int]
+    samples: Kept[int]
+    count: Kept[Row]
+    sum: Kept[Row]
+    max: Kept[Row]
+    energy: Kept[dict[str, WindowEnergy]]
+
+    def __init__(self, number: int = 0, width: int = 0) -> None:
         self.number = number
         self.samples = 0
         self.count = np.zeros(width)
         self.sum = np.zeros(width)
         self.max = np.full(width, np.nan)
         #: By what was measured: a device, or parts of a host.
-        self.energy: dict[str, WindowEnergy] = {}
+        self.energy = {}
 
     def add(self, row: Row) -> None:
         """Count one sample in."""
@@ -125,34 +131,19 @@ class OpenWindow:
         }
         return mean, {names[at]: float(self.max[at]) for at in measured}
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain data and arrays."""
-        return {
-            "number": self.number,
-            "samples": self.samples,
-            "count": self.count,
-            "sum": self.sum,
-            "max": self.max,
-            "energy": {name: msgspec.to_builtins(one) for name, one in self.energy.items()},
-        }
 
-    @classmethod
-    def restore(cls, data: dict[str, Any]) -> "OpenWindow":
-        """The window that ``snapshot`` described."""
-        window = cls(data["number"], 0)
-        window.samples, window.count, window.sum, window.max = data["samples"], data["count"], data["sum"], data["max"]
-        window.energy = {name: WindowEnergy(**one) for name, one in data["energy"].items()}
-        return window
-
-
-class SampleWindows:
+class SampleWindows(StoredDecision):
     """Windows of one (cluster, node)."""
 
-    columns: tuple[str, ...] = ()
+    layout = 8
+    sequences: Kept[Sequences]
+    open: Kept[dict[tuple[str, float], OpenWindow]]
+    meters: Kept[Meters]
+    columns: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
         self.sequences = Sequences()
-        self.open: dict[tuple[str, float], OpenWindow] = {}
+        self.open = {}
         self.meters = Meters()
 
     def _count(
@@ -177,43 +168,6 @@ class SampleWindows:
             window.draw(drawn, use, after_s=after_s, until_s=None)
         return done
 
-    def snapshot(self) -> bytes:
-        """The whole state, compressed."""
-        windows = [[*key, window.snapshot()] for key, window in self.open.items()]
-        return pack(
-            _LAYOUT,
-            {
-                "sequences": self.sequences.snapshot(),
-                "open": windows,
-                "own": self.own(),
-                "meters": self.meters.snapshot(),
-            },
-        )
-
-    def own(self) -> list[Any]:
-        """What one kind of windows remembers beside them, as plain data."""
-        return []
-
-    def load_own(self, data: list[Any]) -> None:
-        """Take what ``own`` described."""
-
-    @classmethod
-    def restore(cls, data: bytes) -> Self:
-        """The decision that ``snapshot`` described.
-
-        Raises:
-            ValueError: ``data`` is no snapshot of this version.
-        """
-        state = unpack(_LAYOUT, data)
-        made = cls()
-        with described():
-            made.sequences = Sequences.restore(state["sequences"])
-            for subject, length_s, values in state["open"]:
-                made.open[subject, length_s] = OpenWindow.restore(values)
-            made.meters.load(state["meters"])
-            made.load_own(state["own"])
-        return made
-
 
 class DeviceWindows(SampleWindows):
     """A window a GPU: mean and maximum of what it measured, how often it was throttled, its joules and whose they are.
@@ -222,20 +176,13 @@ class DeviceWindows(SampleWindows):
     """
 
     columns = (*DEVICE_MEASURES, "throttled_ratio")
+    tenants: Kept[Tenants]
+    users: Kept[DeviceUsers]
 
     def __init__(self) -> None:
         super().__init__()
         self.tenants = Tenants()
         self.users = DeviceUsers()
-
-    def own(self) -> list[Any]:
-        """Who uses each GPU."""
-        return [self.tenants.snapshot(), self.users.snapshot()]
-
-    def load_own(self, data: list[Any]) -> None:
-        """Take what ``own`` described."""
-        self.tenants.load(data[0])
-        self.users.load(data[1])
 
     def update(self, event: DeviceSamples | NodeDescribed) -> list[DeviceWindow]:
         """Take in one batch; the windows that it completes."""

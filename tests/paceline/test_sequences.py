@@ -1,5 +1,7 @@
 """Repeats are dropped and gaps counted, by producer."""
 
+import pytest
+
 from paceline.sequences import Sequences
 
 
@@ -41,7 +43,23 @@ def test_restored_it_goes_on():
     sequences = Sequences()
     for number in (1, 4):
         sequences.admit("p", number)
-    restored = Sequences.restore(sequences.snapshot())
+    restored = Sequences()
+    restored.load(sequences.state())
     assert not restored.admit("p", 4)
     assert restored.admit("p", 6)
     assert restored.missing == 3
+
+
+def test_a_state_with_more_producers_than_there_is_room_for_keeps_the_newest():
+    sequences, restored = Sequences(), Sequences(most=2)
+    for producer in ("a", "b", "c"):
+        sequences.admit(producer, 1)
+    restored.load(sequences.state())
+    restored.admit("d", 1)
+    assert list(restored.last) == ["c", "d"]
+
+
+@pytest.mark.parametrize("odd", [{"last": [1]}, {"last": {"a": "b"}}, {"missing": None}])
+def test_a_state_of_other_types_is_refused(odd):
+    with pytest.raises(ValueError, match="numbers of producers"):
+        Sequences().load(Sequences().state() | odd)

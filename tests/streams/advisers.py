@@ -5,16 +5,19 @@ from typing import Any
 import msgspec
 
 from paceline.events import Command, Finding, Suggestion
+from streams.stored import Kept, StoredDecision
 
 BLANK = {"action": "cordon_node", "target": "node:n1", "severity": "warning", "title": "t", "reason": "r"}
 MADE_S, EXPIRES_S = 1_700_000_000.0, 1_700_086_400.0
 
 
-class OneAFinding:
+class OneAFinding(StoredDecision):
     """Suggests something for each finding, once; what is new may be accepted or dismissed."""
 
-    def __init__(self) -> None:
-        self.made: dict[str, Suggestion] = {}
+    made: Kept[dict[str, Suggestion]]
+
+    def __init__(self, config: Any = None) -> None:
+        self.made = {}
 
     def update(self, event: Any) -> list[Suggestion]:
         if isinstance(event, Finding) and f"s-{event.id}" not in self.made:
@@ -33,18 +36,6 @@ class OneAFinding:
 
     def conclude(self) -> list[Suggestion]:
         return []
-
-    def snapshot(self) -> bytes:
-        return msgspec.json.encode(self.made)
-
-    @classmethod
-    def restore(cls, data: bytes, config: Any = None) -> "OneAFinding":
-        made = cls()
-        try:
-            made.made = msgspec.json.decode(data, type=dict[str, Suggestion])
-        except msgspec.DecodeError as error:
-            raise ValueError(f"not a snapshot: {error}") from error
-        return made
 
 
 def suggestion(finding: str, cluster: str = "c", **fields: Any) -> Suggestion:

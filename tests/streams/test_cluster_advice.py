@@ -10,6 +10,7 @@ from paceline.events import Command
 from streams import cluster_advice
 from streams.cluster_advice import AdviceSettings, ClusterAdvice
 from streams.cluster_events import Heard
+from streams.snapshots import pack
 from tests.streams.advisers import OneAFinding
 
 NOW_S = 1_700_000_100.0
@@ -122,9 +123,9 @@ def test_what_is_no_snapshot_is_refused(data):
 def test_a_snapshot_whose_parts_are_of_another_kind_is_refused():
     """A damaged memory of commands costs this decision and no error beside it."""
     for odd in ([], [["k1"]], "text", -1):
-        state = {"advice": OneAFinding().snapshot(), "states": {}, "answered": odd}
+        state = ClusterAdvice().state() | {"answered": odd}
         with pytest.raises(ValueError, match="snapshot"):
-            ClusterAdvice.restore(cluster_advice.pack(cluster_advice.LAYOUT, state))
+            ClusterAdvice.restore(pack(ClusterAdvice.layout, state))
 
 
 def test_what_is_remembered_is_bounded(monkeypatch):
@@ -133,4 +134,4 @@ def test_what_is_remembered_is_bounded(monkeypatch):
     made = ClusterAdvice()
     for number in range(10):
         made.update(Heard(topics.FINDING, msgspec.structs.replace(FOUND, id=f"f{number}"), NOW_S))
-    assert list(made._states) == ["s-f7", "s-f8", "s-f9"]
+    assert list(made.states) == ["s-f7", "s-f8", "s-f9"]

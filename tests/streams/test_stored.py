@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from paceline.sequences import Sequences
 from streams.snapshots import pack, unpack
-from streams.stored import Kept, Stored
+from streams.stored import Kept, Stored, StoredDecision
 
 
 class Look(NamedTuple):
@@ -68,7 +69,7 @@ def outer():
 
 def told(state):
     """The state, to bytes and back."""
-    return unpack(1, pack(1, state.snapshot()))
+    return unpack(1, pack(1, state.state()))
 
 
 def test_what_was_stored_is_read_back(outer):
@@ -94,13 +95,13 @@ def test_stored_again_it_is_the_same_to_a_byte(outer):
     """Sets have no order of their own."""
     again = Outer()
     again.load(told(outer))
-    assert pack(1, again.snapshot()) == pack(1, outer.snapshot())
+    assert pack(1, again.state()) == pack(1, outer.state())
 
 
 def test_a_state_that_was_not_packed_is_read_as_well(outer):
     """And neither shares what may change with the other."""
     again = Outer()
-    again.load(outer.snapshot())
+    again.load(outer.state())
     outer.by[("ring", 2)].append(3.0)
     outer.verdicts[5] = Verdict(5, [])
     assert again.by == {("ring", 2): [1.0, 2.0]}
@@ -136,3 +137,66 @@ def test_a_part_that_is_missing_is_told(outer):
     del state["votes"]
     with pytest.raises(KeyError, match="votes"):
         Outer().load(state)
+
+
+class Scale(Stored):
+    """Knows nothing without its size, which is stored with it."""
+
+    size: Kept[int]
+    seen: Kept[float]
+
+    def __init__(self, size):
+        self.size, self.seen = size, 0.0
+
+
+class Weights(StoredDecision):
+    layout = 4
+    scales: Kept[dict[tuple[str, int], Scale]]
+    levels: Kept[list[Scale]]
+    numbers: Kept[Sequences]
+
+    def __init__(self, limit=1.0):
+        self.limit = limit
+        self.scales, self.levels, self.numbers = {}, [Scale(1), Scale(2)], Sequences(most=2)
+
+    def element(self, kind, data):
+        return kind(data["size"])
+
+
+@pytest.fixture
+def weights():
+    made = Weights()
+    made.scales["a", 8] = Scale(8)
+    made.scales["a", 8].seen = made.levels[1].seen = 0.5
+    made.numbers.admit("node-1", 7)
+    return made
+
+
+def test_a_decision_is_read_back_with_what_it_is_made_with(weights):
+    """Its parts are made for their state where that takes something, and loaded in place where they are there."""
+    again = Weights.restore(weights.snapshot(), 2.0)
+    assert again.snapshot() == weights.snapshot()
+    assert [(key, one.size, one.seen) for key, one in again.scales.items()] == [(("a", 8), 8, 0.5)]
+    assert [one.seen for one in again.levels] == [0.0, 0.5]
+    assert (again.limit, again.numbers.admit("node-1", 7)) == (2.0, False)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"scales": {("a", 8): {"seen": 0.5}}},
+        {"scales": {("a", 8): 8}},
+        {"levels": [{"size": 1, "seen": 0.0}]},
+        {"levels": 2},
+        {"numbers": []},
+        {"numbers": {"last": {"node-1": "seven"}, "missing": 0}},
+    ],
+)
+def test_a_damaged_decision_is_refused(weights, odd):
+    with pytest.raises(ValueError, match=r"not a snapshot|not the numbers"):
+        Weights.restore(pack(4, weights.state() | odd))
+
+
+def test_a_decision_of_another_version_is_refused(weights):
+    with pytest.raises(ValueError, match="layout 3, this version reads 4"):
+        Weights.restore(pack(3, weights.state()))

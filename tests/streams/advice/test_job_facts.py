@@ -32,5 +32,5 @@ def test_a_pod_that_was_killed_and_replaced_keeps_no_job_open():
     jobs.describe(described(world_size=1, labels={"kubernetes_pod": "b"}, places=places, started_s=9.0, ended_s=20.0))
     assert jobs.of("train").over
     restored = Jobs()
-    restored.load(msgspec.msgpack.decode(msgspec.msgpack.encode(jobs.snapshot())))
+    restored.load(msgspec.msgpack.decode(msgspec.msgpack.encode(jobs.state())))
     assert restored.of("train").over

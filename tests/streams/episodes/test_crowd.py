@@ -182,7 +182,7 @@ def test_any_order_of_beginnings_and_ends_is_bounded_and_ends(seed: int) -> None
         said = gathered(crowds, *one_by_one)
         assert gathered(restored, *one_by_one) == said
         fresh = Crowds()
-        fresh.load(msgspec.json.decode(msgspec.json.encode(restored.snapshot())))
+        fresh.load(msgspec.json.decode(msgspec.json.encode(restored.state())))
         restored = fresh
         assert len(said) <= 2 * MOST_SINGLE + 1
         for one in said:

@@ -24,7 +24,7 @@ def test_streaks_go_on_when_restored():
     streaks = Streaks(2, 3, 2)
     streaks.push("job", True)
     again = Streaks(2, 3, 2)
-    again.load(streaks.snapshot())
+    again.load(streaks.state())
     assert again.push("job", True) == "late"
 
 

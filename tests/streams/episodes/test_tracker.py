@@ -111,8 +111,8 @@ def test_a_restored_tracker_goes_on():
     run(machine, ["persistent"] * 3)
     run(machine, ["late", "calm"], "rank 2")
     again = tracker(cooldown=10)
-    again.load(machine.snapshot())
-    assert again.snapshot() == machine.snapshot()
+    again.load(machine.state())
+    assert again.state() == machine.state()
     assert again.rests("rank 2", "late", 5)
     assert [bool(said) for said in run(again, ["persistent"] * 2)] == [True, False]
 

@@ -52,8 +52,8 @@ def test_votes_follow_ranks_that_change_their_mind_and_survive_a_restart(coverag
     coverage.roster.hear([0, 1, 2], [4, 4, 4])
     assert coverage.expected == 4
     again = CoverageTracker()
-    again.roster.load(coverage.roster.snapshot())
-    again.load(coverage.snapshot())
+    again.roster.load(coverage.roster.state())
+    again.load(coverage.state())
     for one in (coverage, again):
         one.roster.hear([0, 1], [8, 8])
         assert one.expected == 8
@@ -98,8 +98,8 @@ def test_ranks_numbered_with_gaps_are_plausible(coverage, gap):
     coverage.roster.hear([100_000 * gap], [16])
     assert before <= coverage.plausible_ranks < 100_000 * gap
     again = CoverageTracker()
-    again.roster.load(coverage.roster.snapshot())
-    again.load(coverage.snapshot())
+    again.roster.load(coverage.roster.state())
+    again.load(coverage.state())
     assert again.plausible_ranks == coverage.plausible_ranks
 
 
@@ -118,8 +118,8 @@ def test_restored_it_counts_the_same(coverage):
     coverage.note("rows")
     again = CoverageTracker()
     again.roster.hear([9], [99])
-    again.roster.load(coverage.roster.snapshot())
-    again.load(coverage.snapshot())
+    again.roster.load(coverage.roster.state())
+    again.load(coverage.state())
     assert again.counts() == coverage.counts()
     assert [again.roster.admit("a", number) for number in (4, 5)] == [False, True]
 
@@ -136,7 +136,7 @@ def test_what_it_counts_is_of_the_moment(coverage):
         lambda: coverage.roster.hear([1], [4]),
         lambda: coverage.count_step(2),
         lambda: coverage.count_step(0),
-        lambda: [coverage.roster.load(Roster().snapshot()), coverage.load(CoverageTracker().snapshot())],
+        lambda: [coverage.roster.load(Roster().state()), coverage.load(CoverageTracker().state())],
     ):
         before = [msgspec.json.encode(one) for one in seen]
         change()

@@ -198,5 +198,5 @@ def test_restored_it_holds_what_waited(messages):
     batch = next(event for topic, event in messages if topic.short == "op")
     waiting, again = gather.Gather(), gather.Gather()
     waiting.push(batch, 100)
-    again.load(waiting.snapshot())
+    again.load(waiting.state())
     assert again.drain() == [batch]

@@ -87,5 +87,5 @@ def test_steps_are_kept_apart_and_forgotten_when_they_are_done(open_microbatches
 def test_restored_in_a_step_its_pairs_are_whole(open_microbatches):
     """State is data."""
     again = OpenMicrobatches()
-    again.load(tell(open_microbatches, *PASSES[:3]).snapshot())
+    again.load(tell(open_microbatches, *PASSES[:3]).state())
     assert told(tell(again, *PASSES[3:])) == PAIRS

@@ -37,5 +37,5 @@ def test_read_back_it_knows_the_same():
     steps, again = Roster(), Roster()
     steps.hear([0, 1], [2, 2])
     steps.admit("node-0", 5)
-    again.load(steps.snapshot())
+    again.load(steps.state())
     assert (again.expected, again.producers, again.admit("node-0", 5)) == (2, 1, False)

@@ -184,7 +184,7 @@ def test_restored_between_two_ranks_the_step_is_handed_on(steps, make_rows):
     """State is data."""
     steps.update(make_rows(*whole((0, 0))))
     again = made(2)
-    again.load(steps.snapshot())
+    again.load(steps.state())
     assert numbers(again.update(make_rows(*whole((1, 0))))) == [0]
 
 
@@ -223,7 +223,7 @@ def test_tables_made_in_one_pass_are_those_made_one_by_one(seed, ranks):
             patch.setattr(module, "_MOST_CELLS", most_cells)
             rng, steps = np.random.default_rng(seed), made(ranks)
             out = [steps.update(random_rows(rng, ranks, 4 * turn)) for turn in range(8)]
-            return plain(out), plain(steps.snapshot()), steps.take_notes()
+            return plain(out), plain(steps.state()), steps.take_notes()
 
     assert run(4096) == run(0)
 
@@ -299,5 +299,5 @@ def test_when_an_op_was_reported_first_is_known_by_rank(steps, make_rows):
     steps.update(make_rows((0, 2, "forward", 2.0, 0.1)))
     assert steps.first_told[OP_INDEX["forward"]].tolist() == [2, 0]
     again = made(2)
-    again.load(steps.snapshot())
+    again.load(steps.state())
     assert again.first_told.tolist() == steps.first_told.tolist()

@@ -127,7 +127,7 @@ def test_restored_it_goes_on_as_if_nothing_had_happened(make_tick, cut):
     ticks = [*ticks_of(make_tick, 7), *ticks_of(make_tick, 5, 0.01, first=7)]
     first, again = Apart(3), Apart(3)
     told = [first.update(tick) for tick in ticks[:cut]]
-    again.load(unpack(1, pack(1, first.snapshot())))
+    again.load(unpack(1, pack(1, first.state())))
     told += [again.update(tick) for tick in ticks[cut:]]
     states = [(at, one.state) for at, one in enumerate(told) if one]
     assert states == [(3, "suspected"), (4, "confirmed"), (8, "recovered")]

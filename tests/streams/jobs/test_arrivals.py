@@ -120,7 +120,7 @@ def test_restored_in_a_tick_the_next_ones_are_the_same(arrivals):
     """State is data, also of collectives that wait for a member."""
     arrivals.update(rows(*calls(range(12)), (0, 12, 1.2, 0.04)))
     again = made()
-    again.load(unpack(1, pack(1, arrivals.snapshot())))
+    again.load(unpack(1, pack(1, arrivals.state())))
     rest = rows(*calls(range(12, 40))[1:])
     ticks, others = arrivals.update(rest), again.update(rest)
     assert [tick.own.tolist() for tick in ticks] == [tick.own.tolist() for tick in others] != []

@@ -112,7 +112,7 @@ def test_restored_it_expects_the_same(lone):
         lone.expect(np.array([[[0.1, 0.1, 0.3]]]))
     again = Cohorts()
     again.groups(3)
-    again.load(lone.snapshot())
+    again.load(lone.state())
     rows = np.array([[[0.2, 0.2, 0.9]]])
     assert np.array_equal(again.expect(rows), lone.expect(rows), equal_nan=True)
     assert groups(again, 3) == [[0, 1], [2]]

@@ -72,5 +72,5 @@ def test_restored_it_confirms_in_the_next_window(detector, make_sums):
     """State is data."""
     judge(detector, make_sums, windows=2, data=[0.6], step=[1.0])
     again = DataBound(InputConfig())
-    again.load(detector.snapshot())
+    again.load(detector.state())
     assert judge(again, make_sums, windows=1, data=[0.6], step=[1.0])[0] == ["confirmed"]

@@ -94,5 +94,5 @@ def test_restored_it_confirms_in_the_next_window(detector, make_sums):
     """State is data."""
     judge(detector, make_sums, pair_sums(lengths(), lengths()), windows=2)
     again = DataImbalance(DataConfig())
-    again.load(detector.snapshot())
+    again.load(detector.state())
     assert judge(again, make_sums, pair_sums(lengths(), lengths()), windows=1)[0] == ["confirmed"]

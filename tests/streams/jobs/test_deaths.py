@@ -128,7 +128,7 @@ def test_the_verdict_of_a_large_job_is_not_made_again_for_every_rank(deaths, rep
 def test_a_snapshot_goes_on_as_if_nothing_had_been(deaths, report):
     report(own(2))
     again = Deaths()
-    again.load(unpack(0, pack(0, deaths.snapshot())))
+    again.load(unpack(0, pack(0, deaths.state())))
     ends = (end(0), end(1), end(3))
     expected = deaths.update("gpu-1", ends, expected=RANKS, now_s=None, last_step=41)
     assert again.update("gpu-1", ends, expected=RANKS, now_s=None, last_step=41) == expected
@@ -139,7 +139,7 @@ def test_a_hang_before_the_first_end_is_why_all_gave_up(deaths):
     hang = Blockage("the job had hung in all_reduce #7: rank 2 has not called it", "a.py:4", "look", (2,))
     assert deaths.update("gpu-1", [end(0), end(1)], expected=RANKS, now_s=None, last_step=41, hang=hang) is None
     again = Deaths()
-    again.load(unpack(0, pack(0, deaths.snapshot())))
+    again.load(unpack(0, pack(0, deaths.state())))
     died = again.update("gpu-1", [end(2), end(3)], expected=RANKS, now_s=None, last_step=41)
     told = said(died, {})
     assert told.summary == (

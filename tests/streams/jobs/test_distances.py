@@ -95,5 +95,5 @@ def test_restored_both_ends_know_the_connection(ring):
     """State is data; what is derived of it is worked out again."""
     distances, again = Distances(), Distances()
     told(distances, ring)
-    again.load(distances.snapshot())
+    again.load(distances.state())
     assert told(again, [sample(1, to_2=0.002)]) == told(distances, [sample(1, to_2=0.002)])

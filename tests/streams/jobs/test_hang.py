@@ -42,7 +42,7 @@ def trains(hang, make_calls, join):
 
 def been_through(hang, numbers, group="default"):
     """The latest collective of ``group`` that each rank has been through."""
-    state = hang.snapshot()
+    state = hang.state()
     hang.load(state | {"reached": state["reached"] | {group: numbers}})
 
 
@@ -215,7 +215,7 @@ class TestLooks:
         look({2: SPINS})
         trains.update(*wait(12))
         again = Hang(HangConfig())
-        again.load(trains.snapshot())
+        again.load(trains.state())
         assert again.update(*wait(24)) == trains.update(*wait(24))
 
 
@@ -311,7 +311,7 @@ class TestCalls:
         """In the middle of it."""
         first_calls(trains, 12, {2: "b", 3: "b"})
         again = Hang(HangConfig())
-        again.load(trains.snapshot())
+        again.load(trains.state())
         other = {2: "b", 3: "b"}
         assert first_calls(again, 24, other) == first_calls(trains, 24, other)
 
@@ -393,7 +393,7 @@ class TestWhoLeaves:
         for ranks in (range(4), (2, 3)):
             trains.update(*wait(12, ranks, other))
         again = Hang(HangConfig())
-        again.load(trains.snapshot())
+        again.load(trains.state())
         for seconds in (24, 41):
             assert again.update(*wait(seconds, (2,), other)) == trains.update(*wait(seconds, (2,), other))
         assert said(again.tracker.get("job"), {}).subject.ranks == (2,)
@@ -425,7 +425,7 @@ def test_whatever_came_in_whichever_order_a_restored_one_knows_the_same(seed):
 def restored(waits):
     one, other = Hang(HangConfig()), Hang(HangConfig())
     one.waits = waits
-    other.load(one.snapshot())
+    other.load(one.state())
     for rank in range(5):
         other.waits.see(rank, waits._lines.get(rank, ""))
     return other.waits
@@ -519,5 +519,5 @@ def test_restored_it_goes_on(hang, wait):
     """State is data: who waits, what was reached, and the episode."""
     hang.update(*wait(30))
     again = Hang(HangConfig())
-    again.load(hang.snapshot())
+    again.load(hang.state())
     assert again.update(*wait(60)) == hang.update(*wait(60))

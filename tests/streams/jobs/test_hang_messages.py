@@ -212,7 +212,7 @@ def test_changes_are_counted_across_a_restart():
     for rank in range(RANKS * 4):
         one.waits.reach(rank, "world", 0)
     for rank in range(1, RANKS * 4):
-        other.load(one.snapshot())
+        other.load(one.state())
         message = [rank], [stands(rank, RANKS * 4)], 131.0
         assert one.update(*message) == other.update(*message)
     assert one.tracker.get("job").revision == 1 + MOST_NEWS

@@ -82,7 +82,7 @@ def test_what_is_remembered_survives_a_restart():
     again, got = Iterations(), []
     for at in range(0, 240, 24):
         kept = Iterations()
-        kept.load(again.snapshot())
+        kept.load(again.state())
         again = kept
         if (found := again.update(token[at : at + 24], start[at : at + 24])) is not None:
             got.append(found.tolist())

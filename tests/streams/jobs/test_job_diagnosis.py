@@ -19,7 +19,7 @@ from tests.streams.job_lines import JobDiagnosis
 from tests.timings import changed, listed, speakers, speaking
 
 #: Of the state, as it is stored now.
-LAYOUT = 2
+LAYOUT = JobDiagnosis.layout
 
 SLOW = {2: {"forward": 0.03, "backward": 0.06}}
 ROWS = ("rank", "step", "start_s", "step_s", "seq", "group", "operation", "bytes", "duration_s", "wait_s")

@@ -100,7 +100,7 @@ def test_a_rank_whose_device_is_in_trouble_needs_no_such_bar(history):
 def test_shares_beyond_single_precision_give_margins_that_are_numbers(history):
     """Steps of next to no time beside a clock that jumped: what is said of that rank can be written as JSON."""
     kept = history([0.025] * 10)
-    state = kept.snapshot()
+    state = kept.state()
     state["table"] = state["table"].copy()
     state["table"][:2, :, 2] = np.inf
     kept.load(state)
@@ -127,6 +127,6 @@ def test_calm_is_under_half_of_every_bar(history):
 def test_a_restored_history_answers_the_same(history):
     """State is data."""
     kept, again = history([0.025] * 12), TickHistory()
-    again.load(kept.snapshot())
+    again.load(kept.state())
     assert (late_ranks(again, 10, CONFIG).margin == late_ranks(kept, 10, CONFIG).margin).all()
     assert again.onset(2, 10) == kept.onset(2, 10)

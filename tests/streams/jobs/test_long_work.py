@@ -176,9 +176,9 @@ def test_restored_in_the_middle_it_goes_on(work):
     cluster = Cluster({2: [(0, 200, work), (200, FOR_EVER, LOCK)]})
     cluster.until(205)
     again = Hang(HangConfig())
-    again.load(cluster.hang.snapshot())
+    again.load(cluster.hang.state())
     assert again.moved_s == cluster.hang.moved_s > 190
-    assert again.snapshot() == cluster.hang.snapshot()
+    assert again.state() == cluster.hang.state()
 
 
 def of_eight(what):

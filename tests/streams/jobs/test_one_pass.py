@@ -75,8 +75,8 @@ def test_ticks_of_a_run_are_those_of_one_step_at_a_time(seed, ranks, missing, si
         assert (this is None) == (that is None)
         for mine, other in zip(this or (), that or (), strict=True):
             np.testing.assert_array_equal(mine, other)
-    for name, value in one.snapshot().items():
-        np.testing.assert_array_equal(value, run.snapshot()[name])
+    for name, value in one.state().items():
+        np.testing.assert_array_equal(value, run.state()[name])
 
 
 @pytest.mark.slow
@@ -96,8 +96,8 @@ def test_looks_at_ticks_taken_together_are_those_at_one_tick_at_a_time(seed, ran
                     late_ranks(one, look, CONFIG, why), late_ranks(taken, look, CONFIG, why), strict=True
                 ):
                     np.testing.assert_array_equal(mine, other)
-    for name, value in one.snapshot().items():
-        np.testing.assert_array_equal(value, taken.snapshot()[name])
+    for name, value in one.state().items():
+        np.testing.assert_array_equal(value, taken.state()[name])
 
 
 @pytest.mark.slow

@@ -123,7 +123,7 @@ def test_restored_it_goes_on(run):
     """State is data."""
     pace, again = Pace(PaceConfig()), Pace(PaceConfig())
     run([0.0] * 40 + [0.35] * 20, pace=pace)
-    again.load(pace.snapshot())
+    again.load(pace.state())
     assert run([0.35] * 20, pace=again)[0] == run([0.35] * 20, pace=pace)[0] != []
 
 

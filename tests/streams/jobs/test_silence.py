@@ -109,7 +109,7 @@ def test_restored_it_goes_on_as_if_nothing_had_happened(told, cut):
     heard = [3, 3, 3, 3, 2, 3, 4, 4, 3, 3]
     first, again = Silence(after_steps=3), Silence(after_steps=3)
     before = told(first, heard[:cut])
-    again.load(unpack(1, pack(1, first.snapshot())))
+    again.load(unpack(1, pack(1, first.state())))
     after = told(again, heard[cut:], first=cut)
     assert before + after == [(3, "suspected"), (4, "confirmed"), (7, "recovered"), (9, "suspected")]
     assert again.steps == len(heard)

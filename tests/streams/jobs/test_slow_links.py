@@ -72,7 +72,7 @@ def test_restored_it_goes_on(run):
     """State is data."""
     links, again = SlowLinks(LinksConfig()), SlowLinks(LinksConfig())
     run([0.05] * 5, links=links)
-    again.load(links.snapshot())
+    again.load(links.state())
     assert run([0.05] * 5, links=again, start=5) == run([0.05] * 5, links=links, start=5)
 
 

@@ -82,7 +82,7 @@ def test_restored_it_confirms_in_the_next_window(stages, make_sums):
     """State is data."""
     judge(stages, make_sums, [(number, [1.0, 1.0, 1.4, 1.4]) for number in range(2)])
     again = StageImbalance(StageConfig(), stages.cohorts)
-    again.load(stages.snapshot())
+    again.load(stages.state())
     assert judge(again, make_sums, [(2, [1.0, 1.0, 1.4, 1.4])]) == [(2, 1, "confirmed")]
 
 
@@ -111,7 +111,7 @@ def test_of_too_many_stages_or_with_gaps_each_is_not_told(make_sums, numbers):
 def test_a_snapshot_from_before_stages_were_told_is_read(stages, make_sums):
     """It lacks two fields, which the next window brings."""
     judge(stages, make_sums, [(number, [1.0, 1.0, 1.4, 1.4]) for number in range(2)])
-    data = stages.snapshot()
+    data = stages.state()
     for episode in data["episodes"]["tracker"]["episodes"]:
         del episode["evidence"]["stages_s"], episode["evidence"]["microbatches"]
     again = StageImbalance(StageConfig(), stages.cohorts)

@@ -121,6 +121,6 @@ def test_restored_in_a_window_it_goes_on(run):
     """State is data, also of the window that is being summed."""
     structure, again = Structure(CONFIG, Cohorts()), Structure(CONFIG, Cohorts())
     run(slow_input, structure=structure, steps=25)
-    again.load(structure.snapshot())
+    again.load(structure.state())
     told = run(slow_input, structure=again, start=25, steps=15)[0]
     assert told == [("input", 29, "confirmed")] == run(slow_input, structure=structure, start=25, steps=15)[0]

@@ -107,7 +107,7 @@ def test_restored_in_a_tick_it_ends_where_it_would_have(ticks, make_step):
     """State is data."""
     ticks.update(even(make_step, 0))
     again = Ticks(0.25, Cohorts())
-    again.load(ticks.snapshot())
+    again.load(ticks.state())
     assert [again.update(even(make_step, number)) is not None for number in (1, 2)] == [False, True]
 
 
@@ -139,6 +139,6 @@ def test_what_is_measured_of_waiting_is_kept(make_step):
     """State is data: also whether all waiting is measured."""
     ticks, again = Ticks(0.25, Cohorts()), Ticks(0.25, Cohorts())
     ticks.waits_measured = True
-    again.load(ticks.snapshot())
+    again.load(ticks.state())
     made = [again.update(even(make_step, number)) for number in range(3)]
     assert made[-1].waits_measured

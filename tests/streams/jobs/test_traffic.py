@@ -106,7 +106,7 @@ def test_restored_in_a_window_it_goes_on(run):
     """State is data."""
     traffic, again = Traffic(TrafficConfig()), Traffic(TrafficConfig())
     run([0.6] * RANKS, traffic=traffic, seconds=25)
-    again.load(traffic.snapshot())
+    again.load(traffic.state())
     after = {"seconds": 20, "start": 25}
     assert run([0.6] * RANKS, traffic=again, **after) == run([0.6] * RANKS, traffic=traffic, **after) != ([], None)
 
@@ -147,11 +147,11 @@ def test_a_transfer_counts_when_all_nodes_have_told_it(run, make_calls, join):
     traffic, again = Traffic(TrafficConfig()), Traffic(TrafficConfig())
     traffic.update_by_nccl(timed(make_calls, join, 0, 0.00005, ranks=[1, 2]))
     assert traffic.speeds_by_nccl.fastest(9) == ()
-    again.load(traffic.snapshot())
+    again.load(traffic.state())
     again.update_by_nccl(timed(make_calls, join, 0, 0.00005, ranks=[0, 3]))
     assert [one.bytes_per_s for one in again.speeds_by_nccl.fastest(9)] == [pytest.approx(MIB / 0.00005 * 1.5)]
     further = Traffic(TrafficConfig())
-    further.load(again.snapshot())
+    further.load(again.state())
     assert further.speeds_by_nccl.fastest(9) == again.speeds_by_nccl.fastest(9)
 
 
@@ -177,5 +177,5 @@ def test_sums_of_one_node_count_as_those_that_nodes_tell_in_parts(make_summed, j
     parts.update(join(make_summed(*rows, members=5, **words)))
     assert whole.waited == parts.waited == {"world": 0.75}
     assert whole.steps == parts.steps == [3, 4]
-    assert whole.speeds.snapshot() == parts.speeds.snapshot() != []
+    assert whole.speeds.state() == parts.speeds.state() != []
     assert whole.open == parts.open == {}

@@ -81,7 +81,7 @@ def test_restored_it_goes_on(make_tick: Callable[..., Any]) -> None:
     for number in range(25):
         units.of_tick(make_tick(number, cohorts, forward=[1.0, 1.0, 2.0, 2.0]), cohorts)
     again = Units()
-    again.load(units.snapshot())
+    again.load(units.state())
     slow = make_tick(30, cohorts, forward=[1.0, 1.0, 3.0, 3.0])
     looks = [one.of_tick(slow, cohorts) for one in (units, again)]
     assert looks[0].excess.tolist() == looks[1].excess.tolist()

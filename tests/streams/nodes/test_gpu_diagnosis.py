@@ -118,5 +118,5 @@ def test_restored_it_confirms_when_it_would_have(gpu, look):
     """State is data."""
     look(gpu, range(0, 60, 5), throttle_reasons=float(HOT))
     again = GpuDiagnosis("GPU-0", NodeConfig())
-    again.load(gpu.snapshot())
+    again.load(gpu.state())
     assert look(again, range(60, 130, 5), throttle_reasons=float(HOT))[-1] == (120, "device_fault", "confirmed")

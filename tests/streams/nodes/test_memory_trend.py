@@ -84,7 +84,7 @@ def test_points_are_bounded_and_come_back():
     """Two spans of readings, of any age; restored, it goes on."""
     trend, again = trend_of(lambda second: 50 + 0.02 * second, 2221), MemoryTrend(0.005, 150.0)
     assert [len(points) for points in trend.points] == [121, 31]
-    again.load(trend.snapshot())
+    again.load(trend.state())
     assert trend.risk(0.9) is not None
     assert again.risk(0.9) == trend.risk(0.9)
 

@@ -327,10 +327,11 @@ def test_restored_it_goes_on_as_if_nothing_had_happened(make_node, make_host, ma
 
 def test_every_part_of_the_state_is_read_back(make_node, make_host, make_description, judge):
     """Stored again it is the same, to a byte; none of its parts is empty but what would be odd."""
-    diagnosis, empty = NodeDiagnosis(), unpack(6, NodeDiagnosis().snapshot())
+    diagnosis, empty = NodeDiagnosis(), unpack(NodeDiagnosis.layout, NodeDiagnosis().snapshot())
     judge(eventful(make_node, make_host, make_description), diagnosis)
     data = diagnosis.snapshot()
-    assert [name for name, part in unpack(6, data).items() if part == empty[name]] == ["layout", "coverage"]
+    parts = unpack(NodeDiagnosis.layout, data)
+    assert [name for name, part in parts.items() if part == empty[name]] == ["layout", "coverage", "host_coverage"]
     assert NodeDiagnosis.restore(data).snapshot() == data
 
 
@@ -345,12 +346,12 @@ def test_the_config_is_whose_it_is_that_restores(make_node, judge):
     assert judge(make_node(200, **HOT)[20:], NodeDiagnosis.restore(diagnosis.snapshot()))
 
 
-@pytest.mark.parametrize("layout", [0, 1, 5, None, "6"])
+@pytest.mark.parametrize("layout", [0, 1, NodeDiagnosis.layout - 1, None, str(NodeDiagnosis.layout)])
 def test_the_state_of_another_version_is_refused(layout):
     """Older, newer, none, or a word."""
-    state = unpack(6, NodeDiagnosis().snapshot())
+    state = unpack(NodeDiagnosis.layout, NodeDiagnosis().snapshot())
     del state["layout"]
-    with pytest.raises(ValueError, match=f"layout {layout!r}, this version reads 6"):
+    with pytest.raises(ValueError, match=f"layout {layout!r}, this version reads {NodeDiagnosis.layout}"):
         NodeDiagnosis.restore(pack(layout, state))
 
 

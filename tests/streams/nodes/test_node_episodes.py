@@ -116,5 +116,5 @@ def test_restored_it_confirms_when_it_would_have(episodes):
     """State is data, also through bytes."""
     look(episodes, BAD[:3])
     again = NodeEpisodes(NodeConfig())
-    again.load(msgspec.msgpack.decode(msgspec.msgpack.encode(episodes.snapshot()), strict=False))
+    again.load(msgspec.msgpack.decode(msgspec.msgpack.encode(episodes.state()), strict=False))
     assert look(again, BAD[3:]) == [(20.0, "confirmed")]

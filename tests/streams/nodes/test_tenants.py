@@ -79,7 +79,7 @@ def test_restored_it_waits_on():
     """State is data, also of a GPU that is empty for a while."""
     tenants, _ = after((0.0, MINE), (10.0, NOBODY))
     again = Tenants()
-    again.load(tenants.snapshot())
+    again.load(tenants.state())
     assert again.update({"GPU-0": NOBODY}, 10.0 + VACANT_S) == {"GPU-0": MINE}
 
 

@@ -99,6 +99,6 @@ def test_restored_it_goes_on(tables, sums):
     """State is data."""
     again = CollectiveTables()
     tell(tables, sums((3, 0, 0, 1, MIB, 0.5, 0.5), (4, 0, 0, 1, MIB, 0.5, 0.5))).take(3)
-    again.load(msgspec.msgpack.decode(msgspec.msgpack.encode(tables.snapshot())))
+    again.load(msgspec.msgpack.decode(msgspec.msgpack.encode(tables.state())))
     assert told(again.take(4)) == told(tables.take(4)) != []
     assert again.held == tables.held == 0
