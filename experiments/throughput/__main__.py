@@ -56,11 +56,15 @@ def recorded(quick: bool) -> list[Load]:
 
 
 def paces(quick: bool) -> list[Load]:
-    """What comes at its own pace. Jobs of slow steps take their time until there is enough evidence."""
+    """What comes at its own pace. Jobs of slow steps take their time until there is enough evidence.
+
+    No more ranks turn late than are reported one by one: the last words of those that one finding then speaks for are
+    about steps of long before.
+    """
     return [
         Load("12 jobs of 8 ranks, paced", 12, 8, 0.1, 18 if quick else 60),
-        Load("1,000 ranks, paced", 1, 1000, 0.1, 18 if quick else 60, late=10),
-        Load("10,000 ranks x 2 steps/s", 1, 10_000, 0.5, 36 if quick else 90, late=10),
+        Load("1,000 ranks, paced", 1, 1000, 0.1, 18 if quick else 60, late=8),
+        Load("10,000 ranks x 2 steps/s", 1, 10_000, 0.5, 36 if quick else 90, late=8),
         Load("100,000 ranks x 0.2 steps/s", 1, 100_000, 5.0, 150 if quick else 300, late=5),
     ]
 
