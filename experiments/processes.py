@@ -5,6 +5,7 @@ Rule of this file: starting, asking and ending; nothing is measured here.
 
 import contextlib
 import os
+import random
 import re
 import socket
 import subprocess
@@ -25,6 +26,8 @@ from paceline.kafka.settings import BrokerSettings
 ROOT = Path(__file__).parents[1]
 READY_S = 170.0
 STOP_S = 30.0
+#: Below those that kernels choose from: what connects out takes none of them while a program is down.
+PORTS = range(30_000, 32_700)
 
 
 class RunError(Exception):
@@ -102,13 +105,13 @@ def free_port() -> int:
 def free_ports(count: int) -> list[int]:
     """So many different ones."""
     found: list[int] = []
-    for candidate in range(30_000 + os.getpid() % 1500, 32_700):
+    for candidate in random.sample(PORTS, len(PORTS)):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", candidate))
             found.append(candidate)
         if len(found) == count:
             return found
-    raise RunError("no free ports between 30000 and 32700")
+    raise RunError(f"no free ports between {PORTS.start} and {PORTS.stop}")
 
 
 @contextlib.contextmanager

@@ -19,8 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from experiments.processes import apache_kafka
-from paceline.commands.stack import free_port
+from experiments.processes import apache_kafka, free_ports
 
 PACELINE = [sys.executable, "-P", "-m", "paceline"]
 #: What is promised of a start; how long one is waited for to tell late from never; a signal's time before SIGKILL.
@@ -83,7 +82,7 @@ def _told(starts: Sequence[Start]) -> int:
 
 
 def _starts(folder: Path, brokers: Sequence[str], chosen: random.Random, count: int) -> Iterator[Start]:
-    ports = [free_port(0) for _ in range(3)]
+    ports = free_ports(3)
     words = [*PACELINE, "up", "--no-forecaster", "--ui-port", str(ports[1]), "--control-port", str(ports[2])]
     words += brokers or ["--port", str(ports[0])]
     where = brokers[1] if brokers else f"127.0.0.1:{ports[0]}"

@@ -17,10 +17,11 @@ from paceline.balance_gain import BalanceGain
 from paceline.child import kill_tree, spawn
 from paceline.commands import page_hold
 from paceline.commands.findings import Watch, as_line
+from paceline.commands.ports import free_port
 from paceline.commands.relayed_output import RelayedOutput
 from paceline.commands.services import ServiceError, Services, ignore_signals
 from paceline.commands.slow_link import SlowLink
-from paceline.commands.stack import await_page, environment, free_port, start_control, start_forecaster
+from paceline.commands.stack import await_page, environment, start_control, start_forecaster
 from paceline.commands.suggestion_list import gain, ranked
 from paceline.commands.worker_watch import WorkerWatch, readiness
 from paceline.events import BalanceObserved, BalancePlan, Finding, JobWindow, Suggestion
@@ -65,7 +66,7 @@ class DemoRun:
         self._progress = Progress(quiet_s=3.0)
         self._started = time.monotonic()
         self._waiting = {"the first training step", "the stream worker to join"}
-        self._ready_at = free_port(0)
+        self._ready_at = services.port(0)
         self._worker, self._look_s = WorkerWatch(time.monotonic()), 0.0
         self._step = ""
         self._told = False
@@ -142,7 +143,7 @@ class DemoRun:
         return more
 
     def _open_page(self, environ: dict[str, str]) -> None:
-        port = free_port(8501)
+        port = self._services.port(8501)
         self._services.start("ui", "--port", str(port), environ=environ)
         address = await_page(port, self._services)
         say(f"page at {address}")

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from paceline.child import kill_tree, spawn
+from paceline.commands.ports import PortClaims
 from paceline.settings import TLS_CERTFILE, TLS_KEYFILE
 
 #: From SIGTERM until what is left is killed. Nothing is lost by that: a worker reads again what it had not stored.
@@ -72,6 +73,11 @@ class Services:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._running: list[Service] = []
+        self._ports = PortClaims()
+
+    def port(self, wanted: int) -> int:
+        """A port for a service that is started later: ``wanted``, or any free one where somebody has that."""
+        return self._ports.claim(wanted)
 
     def start(self, name: str, *options: str, environ: Mapping[str, str], nice: int = 0) -> Service:
         """Start ``paceline NAME OPTIONS``; ``nice`` to all others by so much."""
@@ -105,6 +111,7 @@ class Services:
         for service in self._running:
             service.kill()
         self._running.clear()
+        self._ports.close()
 
     def __enter__(self) -> "Services":
         return self

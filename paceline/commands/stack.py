@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from paceline.commands.ports import free_port
 from paceline.commands.services import Services
 from paceline.install import install
 from paceline.kafka import embedded
@@ -149,7 +150,7 @@ def start_control(options: argparse.Namespace, services: Services, environ: Mapp
     """Start control, unless it is not wanted or not installed; the surroundings of who shall find it."""
     if options.no_control or not installed("control"):
         return dict(environ)
-    port = free_port(CONTROL_PORT) if options.control_port is None else options.control_port
+    port = services.port(CONTROL_PORT) if options.control_port is None else options.control_port
     url = f"http://127.0.0.1:{port}"
     services.start("control", "--port", str(port), environ=environ, nice=0)
     if port != CONTROL_PORT:
@@ -161,7 +162,7 @@ def start_forecaster(options: argparse.Namespace, services: Services, environ: M
     """Start the forecaster, unless it is not wanted or not installed; its port."""
     if options.no_forecaster or not installed("forecaster"):
         return None
-    port = free_port(FORECASTER_PORT) if options.forecaster_port is None else options.forecaster_port
+    port = services.port(FORECASTER_PORT) if options.forecaster_port is None else options.forecaster_port
     one = {**environ, "OMP_NUM_THREADS": "1"}
     services.start("forecaster", "--port", str(port), "--processors", "1", environ=one, nice=FORECASTER_NICE)
     return port
@@ -170,17 +171,6 @@ def start_forecaster(options: argparse.Namespace, services: Services, environ: M
 def run_command(brokers: str) -> str:
     """What to type for a training run that reports to ``brokers``."""
     return aimed_at("paceline run -- torchrun --nproc-per-node 4 train.py", brokers)
-
-
-def free_port(wanted: int) -> int:
-    """``wanted`` if nothing listens there on loopback, else any free port."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", wanted))
-        except (OSError, OverflowError):
-            return free_port(0)
-        return int(probe.getsockname()[1])
 
 
 def await_page(port: int, services: Services) -> str:

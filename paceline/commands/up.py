@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from paceline.commands import background, log_folders, stack_state
+from paceline.commands.ports import free_port
 from paceline.commands.services import ServiceError, Services
 from paceline.commands.stack import (
     STREAMS_PORT,
@@ -23,7 +24,6 @@ from paceline.commands.stack import (
     broker,
     check_ports,
     environment,
-    free_port,
     require,
     run_command,
     start_control,
@@ -134,7 +134,7 @@ def _up(options: argparse.Namespace) -> None:
 def _start(options: argparse.Namespace, settings: BrokerSettings, services: Services) -> dict[str, str]:
     """Start all services; where each answers."""
     environ = environment(settings, os.environ)
-    streams = free_port(STREAMS_PORT)
+    streams = services.port(STREAMS_PORT)
     services.start("streams", "--web-port", str(streams), environ=environ)
     services.start("collect", environ=environ)
     before = environ
