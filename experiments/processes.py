@@ -115,6 +115,18 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextlib.contextmanager
+def busy(count: int) -> Iterator[None]:
+    """``count`` processes that do nothing but compute, as other programs on the machine would."""
+    words = [sys.executable, "-ISc", "while True: sum(range(100_000))"]
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            process = subprocess.Popen(words)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+        yield
+
+
+@contextlib.contextmanager
 def started(command: list[str], log: Path, environ: dict[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
     """A process, and what it says in ``log``, until the block ends; told to end it has ``STOP_S``."""
     with log.open("ab") as said:

@@ -5,8 +5,6 @@ import logging
 import os
 import socket
 import sys
-import tempfile
-from pathlib import Path
 
 from paceline.command_rules import Reader
 from paceline.health import add_web_options
@@ -37,9 +35,7 @@ def main(argv: list[str] | None = None) -> int:
         logging.getLogger(noisy).setLevel(logging.ERROR if args.log_level != "debug" else logging.INFO)
     settings = BrokerSettings.from_environ(os.environ, args.brokers)
     settings.ssl_context()
-    with tempfile.TemporaryDirectory(prefix="paceline-streams-") as made:
-        scratch = None if args.data_dir else Path(made)
-        return _work(args, settings, scratch or Path(args.data_dir), scratch)
+    return _work(args, settings)
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -53,13 +49,12 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     add_brokers_option(parser)
     add_no_commands_option(parser)
     add_web_options(parser)
-    parser.add_argument("--data-dir", metavar="DIR", help="scratch folder; default: a temporary one")
     parser.add_argument("--wait", type=float, default=60.0, metavar="S", help="seconds to wait for a broker (60)")
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
     return parser.parse_args(argv)
 
 
-def _work(args: argparse.Namespace, settings: BrokerSettings, data_dir: Path, scratch: Path | None) -> int:
+def _work(args: argparse.Namespace, settings: BrokerSettings) -> int:
     most_ranks, further_hosts = MOST_RANKS.read(os.environ), ALLOWED_HOSTS.read(os.environ)
     obeys = not (args.no_commands or NO_COMMANDS.read(os.environ))
     advice_config = thresholds(os.environ)
@@ -72,14 +67,13 @@ def _work(args: argparse.Namespace, settings: BrokerSettings, data_dir: Path, sc
 
     setup = WorkerSetup(
         settings=settings,
-        data_dir=data_dir,
         web=(args.web_address, args.web_port),
         further_hosts=further_hosts,
         most_ranks=most_ranks,
         advice=AdviceSettings(reader.node, obeys, advice_config),
         ready_s=patient(READY_S, os.environ),
     )
-    return WorkerLoop(setup, reader, obeys=obeys, scratch=scratch, say=_say).run(args.wait)
+    return WorkerLoop(setup, reader, obeys=obeys, say=_say).run(args.wait)
 
 
 def _say(line: str) -> None:

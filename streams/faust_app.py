@@ -8,7 +8,6 @@ stored by a timer, with no event pending.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from pathlib import Path
 from typing import Any, cast
 
 import faust
@@ -94,12 +93,12 @@ def credentials(settings: BrokerSettings) -> Any:
     return faust.SSLCredentials(context) if context is not None else None
 
 
-def app(settings: BrokerSettings, data_dir: Path, partitions: int) -> faust.App:
+def app(settings: BrokerSettings, partitions: int) -> faust.App:
     """The app, without its agents; each of its topics has ``partitions``.
 
     It joins in 3-5 s, also where a broker waits for half the session timeout.
     """
-    return faust.App(
+    return FolderlessApp(
         topics.STREAMS_GROUP,
         broker=[f"kafka://{address}" for address in settings.brokers],
         broker_credentials=credentials(settings),
@@ -121,7 +120,6 @@ def app(settings: BrokerSettings, data_dir: Path, partitions: int) -> faust.App:
         topic_disable_leader=True,
         table_standby_replicas=0,
         web_enabled=False,
-        datadir=str(data_dir),
         store="memory://",
         Table=SnapshotTable,
         Monitor=Unwatched,
@@ -130,6 +128,13 @@ def app(settings: BrokerSettings, data_dir: Path, partitions: int) -> faust.App:
 
 def _nothing(*_: Any, **__: Any) -> None:
     """Count nothing."""
+
+
+class FolderlessApp(faust.App):
+    """Tables are in memory, and on the bus: Faust makes folders for them all the same, which a kill leaves behind."""
+
+    def _create_directories(self) -> None:
+        """There is nothing to be kept in them."""
 
 
 class Unwatched(faust.Monitor):
@@ -231,7 +236,6 @@ def where(made: faust.App) -> str:
 
 def build(
     settings: BrokerSettings,
-    data_dir: Path,
     failed: Callable[[BaseException], None],
     answered: Callable[[], None],
     most_ranks: int,
@@ -245,7 +249,7 @@ def build(
     ``failed`` is told what an agent could not go on after; ``answered`` is called at every answer of a broker, from
     threads of the client. ``ids`` are those of the topics, and ``partitions`` how many each has, asked for before.
     """
-    made = app(settings, data_dir, partitions)
+    made = app(settings, partitions)
     # Keys and values of type bytes are passed through as they are.
     table = cast(SnapshotTable, made.Table(TABLE, key_type=bytes, value_type=bytes, partitions=partitions))
     targets = {topic.name: raw(made, topic) for topic in TARGETS}

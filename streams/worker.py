@@ -9,7 +9,6 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import faust
@@ -50,7 +49,6 @@ class WorkerSetup(NamedTuple):
     """What every worker of this process is started with, the first one and those that take its place."""
 
     settings: BrokerSettings
-    data_dir: Path
     #: Address and port of health and metrics; port 0 is none.
     web: tuple[str, int] = ("127.0.0.1", 0)
     further_hosts: Sequence[str] = ()
@@ -117,7 +115,6 @@ class Worker:
         setup = self.setup
         app, door = build(
             setup.settings,
-            setup.data_dir,
             failed,
             self._answered,
             setup.most_ranks,

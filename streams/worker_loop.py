@@ -7,11 +7,9 @@ whole process is replaced, for whoever started it the same one, with the same ar
 import asyncio
 import contextlib
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from paceline.command_rules import Reader
 from paceline.kafka.errors import BusError
@@ -29,12 +27,10 @@ TAKEN_OVER = "_PACELINE_STREAMS_TAKEN_OVER"
 
 
 class WorkerLoop:
-    """Runs workers with ``setup`` until one is stopped; ``scratch`` is a folder of this process alone."""
+    """Runs workers with ``setup`` until one is stopped."""
 
-    def __init__(
-        self, setup: WorkerSetup, reader: Reader, *, obeys: bool, scratch: Path | None, say: Callable[[str], None]
-    ) -> None:
-        self._setup, self._scratch, self._say = setup, scratch, say
+    def __init__(self, setup: WorkerSetup, reader: Reader, *, obeys: bool, say: Callable[[str], None]) -> None:
+        self._setup, self._say = setup, say
         self._reader, self._obeys = reader, obeys
         self._restarts = taken_over()
         self._worker: Worker | None = None
@@ -84,16 +80,10 @@ class WorkerLoop:
     def _overdue(self, what: str) -> None:
         if self._worker is not None and self._worker.stopped:
             self._say(f"ended immediately, {what}; what is not stored will be read again")
-            self._forget_scratch()
             os._exit(1)
         self._say(f"starting again from what is stored: {what}")
-        self._forget_scratch()
         os.environ[TAKEN_OVER] = str(self._restarts + 1)
         os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - ourselves, as we were started
-
-    def _forget_scratch(self) -> None:
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
 
 
 def taken_over() -> int:

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from experiments.processes import apache_kafka, free_ports
+from experiments.processes import apache_kafka, busy, free_ports
 
 PACELINE = [sys.executable, "-P", "-m", "paceline"]
 #: What is promised of a start; how long one is waited for to tell late from never; a signal's time before SIGKILL.
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="paceline-soak-")))
-        stack.enter_context(_busy(options.load))
+        stack.enter_context(busy(options.load))
         brokers = ["--brokers", stack.enter_context(apache_kafka()).address] if options.apache else []
         starts = []
         for number, start in enumerate(_starts(folder, brokers, random.Random(options.seed), options.starts), 1):
@@ -168,18 +168,6 @@ def _messages(where: str, job: str) -> Iterator[None]:
         for process in running:
             process.kill()
         thread.join()
-
-
-@contextlib.contextmanager
-def _busy(count: int) -> Iterator[None]:
-    words = [sys.executable, "-ISc", "while True: sum(range(100_000))"]
-    processes = [subprocess.Popen(words) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
 
 
 if __name__ == "__main__":

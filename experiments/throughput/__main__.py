@@ -6,6 +6,7 @@ partitions.
 """
 
 import argparse
+import contextlib
 import json
 import sys
 import time
@@ -15,7 +16,7 @@ from typing import Any
 from paceline.kafka.errors import BusError
 
 from ..machine import machine
-from ..processes import RunError, apache_kafka
+from ..processes import RunError, apache_kafka, busy
 from . import beside, report
 from .jobs import Load
 from .load import preload_rows
@@ -27,6 +28,7 @@ examples:
   python -m experiments.throughput --quick              the same with less of everything, about eight
   python -m experiments.throughput --only throughput    one part: throughput, analyze, delay or peers
   python -m experiments.throughput --only delay --load "100,000 ranks"   and of it, loads whose name begins so
+  python -m experiments.throughput --only delay --load "10,000 ranks" --busy 2   beside two busy processes
   python -m experiments.throughput --json result.json   the numbers as JSON, too
 """
 PARTS = ("throughput", "analyze", "delay", "peers")
@@ -94,16 +96,19 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="less of everything")
     parser.add_argument("--only", action="append", choices=PARTS, help="only this part; may be given again")
     parser.add_argument("--load", default="", metavar="NAME", help="only loads whose name begins so")
+    parser.add_argument("--busy", type=int, default=0, metavar="N", help="busy processes beside it (0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there, too")
     options = parser.parse_args()
     wanted = options.only or PARTS
-    found: dict[str, Any] = {"machine": machine(), "quick": options.quick}
+    found: dict[str, Any] = {"machine": machine(), "quick": options.quick, "busy": options.busy}
     began = time.monotonic()
 
     def chosen(among: list[Load]) -> list[Load]:
         return [load for load in among if load.name.startswith(options.load)]
 
+    running = contextlib.ExitStack()
     try:
+        running.enter_context(busy(options.busy))
         if "throughput" in wanted:
             found["throughput"] = [throughput(load) for load in chosen(loads(options.quick))]
         if "analyze" in wanted:
@@ -115,6 +120,8 @@ def main() -> int:
     except (RunError, BusError) as error:
         say(str(error))
         return 1
+    finally:
+        running.close()
     found["took_s"] = round(time.monotonic() - began, 1)
     print(report.text(found))
     if options.json:

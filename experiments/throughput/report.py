@@ -9,6 +9,8 @@ from ..markdown import table
 def text(found: dict[str, Any]) -> str:
     """All that was measured."""
     parts = [headline(found)]
+    if found["busy"]:
+        parts.append(f"Beside {found['busy']} processes that did nothing but compute.")
     if "throughput" in found:
         parts.append(_rates(found["throughput"], found.get("peers", [])))
     elif "peers" in found:

@@ -52,7 +52,7 @@ def test_wrong_brokers_are_named():
     assert "--brokers" in done.stderr
 
 
-def test_starts_again_are_counted(monkeypatch, tmp_path):
+def test_starts_again_are_counted(monkeypatch):
     """The worker that follows one that failed knows how often that was: its metrics tell. Commands go on meanwhile."""
     known = []
 
@@ -78,8 +78,8 @@ def test_starts_again_are_counted(monkeypatch, tmp_path):
     there = {topic.name: TopicDescription("", topic.partitions) for topic in faust_app.NEEDED}
     monkeypatch.setattr(worker_loop, "joined", lambda *given: there)
     monkeypatch.setattr(worker_loop, "SOON_S", 0.0)
-    setup = worker.WorkerSetup(BrokerSettings(), tmp_path)
-    loop = worker_loop.WorkerLoop(setup, Reader("streams", "n", "c"), obeys=True, scratch=None, say=lambda line: None)
+    setup = worker.WorkerSetup(BrokerSettings())
+    loop = worker_loop.WorkerLoop(setup, Reader("streams", "n", "c"), obeys=True, say=lambda line: None)
     assert loop.run(0.0) == 0
     assert known == [0, 1, 2]
     assert doors == [("streams", True), "closed"]

@@ -34,7 +34,7 @@ class App:
 
 
 @pytest.fixture
-def worker(monkeypatch, tmp_path):
+def worker(monkeypatch):
     """A worker whose brokers describe what they are told to."""
 
     def made(describe):
@@ -42,7 +42,7 @@ def worker(monkeypatch, tmp_path):
         inspector = SimpleNamespace(describe=describe, close=lambda: None)
         monkeypatch.setattr(module, "TopicInspector", lambda settings: inspector)
         monkeypatch.setattr(module, "WATCH_S", 0.01)
-        return Worker(WorkerSetup(BrokerSettings(), tmp_path), {CHANGELOG.name: TopicDescription("", PARTITIONS)})
+        return Worker(WorkerSetup(BrokerSettings()), {CHANGELOG.name: TopicDescription("", PARTITIONS)})
 
     return made
 
@@ -127,8 +127,7 @@ def test_a_worker_that_does_not_get_ready_says_where_it_stands_and_starts_again(
     """In the same process for whoever started it; one that is told to stop ends instead, though it hangs."""
     port = free_port()
     command = [sys.executable, "-c", HANGS_ONCE, "--brokers", embedded_broker.address, "--web-port", str(port)]
-    scratch = {"TMPDIR": str(tmp_path)}
-    environ = {**os.environ, **scratch, "PACELINE_PATIENCE": "1", "READY_S": "3600" if stops else "2"}
+    environ = {**os.environ, "TMPDIR": str(tmp_path), "PACELINE_PATIENCE": "1", "READY_S": "3600" if stops else "2"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environ) as process:
         if stops:
             until(lambda: "joining the group" in readiness(port))
@@ -160,6 +159,7 @@ def test_a_worker_that_stood_still_starts_again_from_what_is_stored(embedded_bro
         assert next(line for line in process.stderr if "stood still for " in line)
         until(lambda: ready(port))
         assert metric(port, "paceline_streams_restarts") == 1.0
+        assert list(tmp_path.iterdir()) == []  # A kill would leave behind what is there now.
         process.send_signal(signal.SIGTERM)
         process.stderr.read()
         assert process.wait() == 0
