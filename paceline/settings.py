@@ -20,6 +20,8 @@ from paceline.visible import without_login
 T = TypeVar("T")
 #: No password or token is longer.
 LONGEST_SECRET = 64 * 1024
+#: Readers of messages refuse longer ones than five times this.
+LONGEST_NAME = 200
 
 
 class SettingError(ValueError):
@@ -78,6 +80,13 @@ def in_file(secret: Setting[T]) -> Setting[str]:
         return line
 
     return Setting(name, "", content, "a file that holds one line", f"file that holds {secret.name}")
+
+
+def name(raw: str) -> str:
+    """A parser for a name that every message carries."""
+    if len(raw) > LONGEST_NAME:
+        raise ValueError(f"{len(raw)} characters")
+    return raw
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
@@ -236,7 +245,13 @@ BROKERS: Setting[tuple[str, ...]] = Setting(
     "host:port[,host:port…]",
     "Kafka brokers to connect to first; `none`: `paceline run` needs none",
 )
-CLUSTER = Setting("PACELINE_CLUSTER", "default", text, "any name", "name of the cluster, part of a job's identity")
+CLUSTER = Setting(
+    "PACELINE_CLUSTER",
+    "default",
+    name,
+    "any name of 200 characters at most",
+    "name of the cluster, part of a job's identity",
+)
 NODE = Setting("PACELINE_NODE", "", text, "any name", "name of this node; default: the host name")
 JOB = Setting(
     "PACELINE_JOB", "", text, "any name", "the job's id; default: Slurm's, Kubernetes', torchrun's, else made up"

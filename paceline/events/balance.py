@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from paceline.events.base import Count, Event, Produced, Time, Whole, Word
+from paceline.events.base import Count, Event, LongWord, Produced, Time, Whole, Word
 
 #: Ranks of a plan. A share is a rank's samples of one batch, and none is without any.
 MOST_BALANCED = 16_384
@@ -43,9 +43,9 @@ class BalanceObserved(Produced, frozen=True, kw_only=True):
     received it.
     """
 
-    job: str
+    job: LongWord
     attempt: Whole
-    node: str
+    node: LongWord
     t0_s: Time
     version: Count
     batch: Count
@@ -72,8 +72,8 @@ class BalancePlan(Event, frozen=True, kw_only=True):
     it, ``measured_step_s`` what it took before; None is *not known*.
     """
 
-    cluster: str
-    job: str
+    cluster: LongWord
+    job: LongWord
     attempt: Whole
     time_s: Time
     version: Count

@@ -17,6 +17,9 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 CountOrNone = Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
 #: A name that comes from a job: of a phase, a group, a device.
 Word = Annotated[str, msgspec.Meta(max_length=256)]
+#: Any other name: of a cluster, job, node or device. Our own producers cut theirs to 200 characters; whoever reads
+#: names keeps many of them.
+LongWord = Annotated[str, msgspec.Meta(max_length=1024)]
 Time = Annotated[float, msgspec.Meta(ge=0.0, le=LATEST_S)]
 #: A difference of two times: an offset or a duration.
 Seconds = Annotated[float, msgspec.Meta(ge=-LATEST_S, le=LATEST_S)]
@@ -37,8 +40,8 @@ class Produced(Event, frozen=True, kw_only=True):
     ``producer`` is unique per process start; ``sequence`` counts its messages **on this topic** from 0.
     """
 
-    cluster: str
-    producer: str
+    cluster: LongWord
+    producer: LongWord
     sequence: Count
 
 
@@ -53,7 +56,7 @@ class DeliveryAccount(msgspec.Struct, frozen=True, kw_only=True):
     waiting: Count = 0
     spooled: Count = 0
     spooled_bytes: Count = 0
-    shed: dict[str, Count] = {}
+    shed: dict[Word, Count] = {}
     outages: Count = 0
 
 

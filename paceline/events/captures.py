@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from paceline.events.base import Count, Event, Rank, Whole
+from paceline.events.base import Count, Event, LongWord, Rank, Whole
 
 #: Bytes of a piece before it is packed for JSON, and pieces of a trace at most.
 CAPTURE_PIECE_BYTES, MOST_CAPTURE_PIECES = 256 * 1024, 256
@@ -21,10 +21,10 @@ class CapturePiece(Event, frozen=True, kw_only=True):
     else that is a note on the trace.
     """
 
-    cluster: str
-    job: str
+    cluster: LongWord
+    job: LongWord
     attempt: Whole
-    node: str
+    node: LongWord
     rank: Rank
     capture: Annotated[str, msgspec.Meta(pattern=CAPTURE_NAME)]
     piece: Annotated[int, msgspec.Meta(ge=0, lt=MOST_CAPTURE_PIECES)] = 0

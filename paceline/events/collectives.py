@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from paceline.events.base import Count, Rank, Seconds, Time, Word
+from paceline.events.base import Count, LongWord, Rank, Seconds, Time, Word
 
 
 class OpenCollective(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,10 +14,10 @@ class OpenCollective(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     rank: Rank
-    group: str
+    group: LongWord
     group_size: Count
     seq: Count
-    operation: str
+    operation: LongWord
     start_s: Time
     bytes: Count | None = None
 

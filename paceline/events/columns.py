@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from paceline.events.base import Accounted, Produced, Seconds, Time, Whole, Word
+from paceline.events.base import Accounted, LongWord, Produced, Seconds, Time, Whole, Word
 from paceline.events.collectives import OpenCollective, RankLook
 from paceline.events.ends import RankEnd
 from paceline.events.training import RankBreakdown, RankFacts
@@ -136,9 +136,9 @@ class StepTimings(Accounted, frozen=True, kw_only=True, omit_defaults=True):
     processes of ranks ended.
     """
 
-    job: str
+    job: LongWord
     attempt: Whole
-    node: str
+    node: LongWord
     t0_s: Time
     speakers: Speakers
     rank: Column
@@ -180,9 +180,9 @@ class CollectiveCalls(Produced, frozen=True, kw_only=True, omit_defaults=True):
     whose numbers are NCCL's. ``step`` is the one in which the kernel started, -1 where that is not certain.
     """
 
-    job: str
+    job: LongWord
     attempt: Whole
-    node: str
+    node: LongWord
     t0_s: Time
     summed: bool = False
     phases: bool = False

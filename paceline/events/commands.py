@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from paceline.events.base import Count, Event, Number, Time, Whole
+from paceline.events.base import Count, Event, LongWord, Number, Time, Whole
 from paceline.events.captures import CAPTURE_NAME
 
 CommandId = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -48,7 +48,7 @@ class Command(Event, frozen=True, kw_only=True):
     """
 
     id: CommandId
-    cluster: str
+    cluster: LongWord
     target: Target
     action: Word
     arguments: Arguments = {}
@@ -65,14 +65,14 @@ class AuditEntry(Event, frozen=True, kw_only=True):
     """
 
     command_id: CommandId
-    cluster: str
+    cluster: LongWord
     target: Target
     action: Word
     issuer: Name
     time_s: Time
     service: Name
     node: Name
-    outcome: Outcome | str
+    outcome: Outcome | Word
     reason: Reason
     unanswered: Count = 0
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from paceline.events.base import Event, Number, Rank, Seconds, Whole
+from paceline.events.base import Event, LongWord, Number, Rank, Seconds, Whole, Word
 
 FindingKind = Literal[
     "straggler",
@@ -143,11 +143,11 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """One number, the peers' number beside it, and the rule that used them; ``rank`` where it is one rank's."""
 
-    name: str
+    name: LongWord
     value: Number
-    unit: str
+    unit: LongWord
     peers: Number | None
-    rule: str
+    rule: LongWord
     rank: Rank | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -162,22 +162,22 @@ class Finding(Event, frozen=True, kw_only=True):
     likely or unsure, and ``next`` says what to do, or what would decide.
     """
 
-    id: str
+    id: LongWord
     revision: Whole
-    kind: FindingKind | str
-    state: FindingState | str
-    cluster: str
-    job: str
+    kind: FindingKind | Word
+    state: FindingState | Word
+    cluster: LongWord
+    job: LongWord
     attempt: Whole
-    cause: Cause | str
+    cause: Cause | Word
     ranks: list[Whole]
     stage: Whole | None
-    group: str | None
-    nodes: list[str]
-    devices: list[str]
+    group: LongWord | None
+    nodes: list[LongWord]
+    devices: list[LongWord]
     first_step: Whole
     last_step: Whole
-    severity: Severity | str
+    severity: Severity | Word
     confidence: Number
     cost: Cost
     coverage: Coverage
@@ -189,7 +189,7 @@ class Finding(Event, frozen=True, kw_only=True):
     worker_line: str | msgspec.UnsetType | None = msgspec.UNSET
     victims: list[Whole] | msgspec.UnsetType = msgspec.UNSET
     seq: Whole | msgspec.UnsetType | None = msgspec.UNSET
-    operation: str | msgspec.UnsetType | None = msgspec.UNSET
+    operation: LongWord | msgspec.UnsetType | None = msgspec.UNSET
     sure: str | msgspec.UnsetType = msgspec.UNSET
     next: str | msgspec.UnsetType | None = msgspec.UNSET
 
@@ -220,7 +220,7 @@ class Thresholds(Event, frozen=True, kw_only=True):
     ``values`` names thresholds of ``paceline thresholds --list``; those it leaves out keep their defaults.
     """
 
-    cluster: str
-    job: str
+    cluster: LongWord
+    job: LongWord
     attempt: Whole
-    values: dict[str, Number]
+    values: dict[Word, Number]

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from paceline.events.base import Count, Event, Number, Seconds, Time, Whole
+from paceline.events.base import Count, Event, LongWord, Number, Seconds, Time, Whole, Word
 
 
 class Backtest(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,15 +32,15 @@ class Forecast(Event, frozen=True, kw_only=True):
     season; none where it cannot be made. No value is above ``maximum``: 1 of a ratio, the size of a memory.
     """
 
-    cluster: str
+    cluster: LongWord
     series: str
-    unit: str
-    job: str | None = None
-    node: str | None = None
-    device: str | None = None
+    unit: LongWord
+    job: LongWord | None = None
+    node: LongWord | None = None
+    device: LongWord | None = None
     time_s: Time
     interval_s: Seconds
-    model: str
+    model: LongWord
     levels: list[Number]
     values: list[list[Number]]
     history: Count
@@ -64,11 +64,11 @@ class JobProfile(Event, frozen=True, kw_only=True):
     *never*.
     """
 
-    cluster: str
-    job: str
+    cluster: LongWord
+    job: LongWord
     attempt: Whole
     time_s: Time | None
-    kind: JobKind | str | None = None
+    kind: JobKind | Word | None = None
     kind_probability: Number | None = None
     kind_probabilities: dict[str, Number] = {}
     cycle_period_s: Seconds | None = None

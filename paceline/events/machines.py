@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from paceline.events.base import Accounted, Index, Number, Produced, Seconds, Time, Whole, Word
+from paceline.events.base import Accounted, Index, LongWord, Number, Produced, Seconds, Time, Whole, Word
 
 
 class DeviceDescribed(msgspec.Struct, frozen=True, kw_only=True):
@@ -12,17 +12,17 @@ class DeviceDescribed(msgspec.Struct, frozen=True, kw_only=True):
     its size (``1g.10gb``), and ``index`` counts on behind the GPUs."""
 
     index: Whole
-    uuid: str
-    name: str
-    pci_bus_id: str | None = None
+    uuid: LongWord
+    name: LongWord
+    pci_bus_id: LongWord | None = None
     memory_total_bytes: Whole | None = None
     power_limit_w: Number | None = None
     pcie_generation_max: Whole | None = None
     pcie_width_max: Whole | None = None
     sm_clock_max_mhz: Whole | None = None
     mig: bool | None = None
-    parent: str | None = None
-    profile: str | None = None
+    parent: LongWord | None = None
+    profile: LongWord | None = None
 
 
 class DevicePod(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class DevicePod(msgspec.Struct, frozen=True, kw_only=True):
     The kubelet tells ``namespace``, ``pod`` and ``container``; the cgroup of a process on the device tells ``uid``.
     """
 
-    device: str
+    device: LongWord
     namespace: Word | None = None
     pod: Word | None = None
     container: Word | None = None
@@ -69,16 +69,16 @@ class NodeDescribed(Produced, frozen=True, kw_only=True):
     it (``pytorch``, ``nccl``, …).
     """
 
-    node: str
+    node: LongWord
     time_s: Time
-    cpu_model: str | None
+    cpu_model: LongWord | None
     cpu_count: Whole
     memory_total_bytes: Whole
-    kernel: str
-    driver: str | None = None
-    cuda: str | None = None
+    kernel: LongWord
+    driver: LongWord | None = None
+    cuda: LongWord | None = None
     devices: list[DeviceDescribed] = []
-    not_measured: dict[str, str] = {}
+    not_measured: dict[Word, LongWord] = {}
     pods: list[DevicePod] = []
     rated: list[RatedSpeed] = []
     versions: dict[Word, Word] = {}
@@ -89,11 +89,11 @@ class DeviceProcess(msgspec.Struct, frozen=True, kw_only=True):
 
     device: Whole
     pid: Whole
-    name: str
+    name: LongWord
     used_bytes: Whole | None = None
-    job: str | None = None
+    job: LongWord | None = None
     rank: Whole | None = None
-    user: str | None = None
+    user: LongWord | None = None
 
 
 class DeviceSamples(Produced, frozen=True, kw_only=True):
@@ -111,9 +111,9 @@ class DeviceSamples(Produced, frozen=True, kw_only=True):
     out: they are empty then. An instance of a GPU under MIG is a device of its own, ``MIG-…``.
     """
 
-    node: str
+    node: LongWord
     t0_s: Time
-    uuids: list[str]
+    uuids: list[LongWord]
     device: list[Index]
     time_s: list[Seconds]
     utilization_ratio: list[Number | None]
@@ -144,7 +144,7 @@ class DeviceSamples(Produced, frozen=True, kw_only=True):
     remapped_rows: list[Whole | None]
     xid: list[Whole | None]
     processes: list[DeviceProcess] = []
-    not_measured: dict[str, str] = {}
+    not_measured: dict[Word, LongWord] = {}
     dcgm: dict[Word, list[Number | None]] = {}
     nvlink_crc_errors: list[Whole | None] = []
     nvlink_errors: list[Whole | None] = []
@@ -154,9 +154,9 @@ class DeviceSamples(Produced, frozen=True, kw_only=True):
 class NetworkErrors(msgspec.Struct, frozen=True, kw_only=True):
     """Error counters of one interface, since it came up."""
 
-    interface: str
-    kind: Literal["ethernet", "infiniband"] | str
-    counters: dict[str, Whole]
+    interface: LongWord
+    kind: Literal["ethernet", "infiniband"] | Word
+    counters: dict[Word, Whole]
 
 
 class HostSamples(Accounted, frozen=True, kw_only=True):
@@ -169,7 +169,7 @@ class HostSamples(Accounted, frozen=True, kw_only=True):
     those of the jobs that share its container. An older producer leaves these four out: they are empty then.
     """
 
-    node: str
+    node: LongWord
     t0_s: Time
     time_s: list[Seconds]
     cpu_ratio: list[Number | None]
@@ -189,7 +189,7 @@ class HostSamples(Accounted, frozen=True, kw_only=True):
     network_tx_bytes_per_s: list[Number | None]
     tcp_retransmits: list[Whole | None]
     network_errors: list[NetworkErrors] = []
-    not_measured: dict[str, str] = {}
+    not_measured: dict[Word, LongWord] = {}
     cpu_energy_j: list[Number | None] = []
     dram_energy_j: list[Number | None] = []
     cpu_quota_count: list[Number | None] = []

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from paceline.events.base import Count, Event, Time
+from paceline.events.base import Count, Event, LongWord, Time
 
 #: What a session may be called: it is the name of a folder, and part of an address.
 SESSION_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
@@ -31,7 +31,7 @@ class SessionState(Event, frozen=True, kw_only=True):
     ``silent`` are the clients that sent nothing for 30 s, of those that sent before. ``host`` is where it lies.
     """
 
-    cluster: str
+    cluster: LongWord
     name: SessionName
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
     state: SessionPhase | Annotated[str, msgspec.Meta(max_length=64)]

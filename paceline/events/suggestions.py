@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from paceline.events.base import Event, Number, Time, Whole
+from paceline.events.base import Event, LongWord, Number, Time, Whole, Word
 from paceline.events.commands import ACCEPT, DISMISS
 from paceline.events.findings import Evidence, Severity
 
@@ -67,8 +67,8 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True):
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """What was measured before it was applied, and since: ``name`` in ``unit``, over ``before_s`` and ``after_s``."""
 
-    name: str
-    unit: str
+    name: LongWord
+    unit: LongWord
     before: Number
     after: Number
     before_s: Number
@@ -87,22 +87,22 @@ class Suggestion(Event, frozen=True, kw_only=True):
 
     id: Id
     revision: Whole
-    cluster: str
-    action: Action | str
+    cluster: LongWord
+    action: Action | Word
     target: str
-    state: SuggestionState | str
-    severity: Severity | str
-    job: str = ""
+    state: SuggestionState | Word
+    severity: Severity | Word
+    job: LongWord = ""
     attempt: Whole = 0
-    nodes: list[str] = []
-    devices: list[str] = []
+    nodes: list[LongWord] = []
+    devices: list[LongWord] = []
     ranks: list[Whole] = []
     title: str
     reason: str
     findings: list[str] = []
     evidence: list[Evidence] = []
     gain: Gain = Gain()
-    risk: Risk | str = "low"
+    risk: Risk | Word = "low"
     risk_reason: str = ""
     steps: list[str] = []
     apply: list[str] = []

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from paceline.events.base import Number, Produced, Rank, Seconds, Time, Whole, Word
+from paceline.events.base import LongWord, Number, Produced, Rank, Seconds, Time, Whole, Word
 from paceline.phases import PHASES
 
 #: Time inside phases: Python's collector running, the thread runnable but without a processor, and the device
@@ -53,8 +53,8 @@ class RankPlace(msgspec.Struct, frozen=True, kw_only=True):
 
     rank: Whole
     local_rank: Whole
-    node: str
-    device: str
+    node: LongWord
+    device: LongWord
     pid: Whole
     dp: Whole | None = None
     tp: Whole | None = None
@@ -150,18 +150,18 @@ class JobDescribed(Produced, frozen=True, kw_only=True):
     ``probe_cost`` is set where it is measured, and complete once the ranks have left.
     """
 
-    job: str
+    job: LongWord
     attempt: Whole
-    node: str
+    node: LongWord
     world_size: Whole
-    backend: str
-    framework: str
+    backend: LongWord
+    framework: LongWord
     started_s: Time
     ended_s: Time | None = None
     exit_status: Whole | None = None
     places: list[RankPlace]
     batch_size: Whole | None = None
-    labels: dict[str, str] = {}
+    labels: dict[Word, LongWord] = {}
     probe_cost: ProbeCost | None = None
     part: Word = ""
 

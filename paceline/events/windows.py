@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from paceline.events.base import Event, Number, Seconds, Time, Whole, Word
+from paceline.events.base import Event, LongWord, Number, Seconds, Time, Whole, Word
 
 #: The lengths of windows. A reader picks its windows by them with ``==``: a number of its own would find none any more
 #: once one of these has changed. Each is a multiple of those before it.
@@ -19,7 +19,7 @@ ARCHIVE_WINDOW_S = 300.0
 class Window(Event, frozen=True, kw_only=True, tag_field="window"):
     """A summary over ``length_s`` seconds from ``start_s`` (Unix time, aligned to ``length_s``)."""
 
-    cluster: str
+    cluster: LongWord
     start_s: Time
     length_s: Seconds
 
@@ -27,15 +27,15 @@ class Window(Event, frozen=True, kw_only=True, tag_field="window"):
 class RankWindow(Window, frozen=True, kw_only=True, tag="rank"):
     """What one rank did: steps, median step, and mean seconds a step in each phase."""
 
-    job: str
+    job: LongWord
     attempt: Whole
-    node: str
+    node: LongWord
     rank: Whole
     steps: Whole
     first_step: Whole
     last_step: Whole
     step_median_s: Seconds
-    phase_mean_s: dict[str, Seconds]
+    phase_mean_s: dict[Word, Seconds]
 
 
 class CollectiveLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class CollectiveLine(msgspec.Struct, frozen=True, kw_only=True):
     member count, summed: the last to come does not wait, so that this is the transfer itself.
     """
 
-    operation: str
+    operation: LongWord
     least_bytes: Whole
     calls: Whole
     bytes: Whole
@@ -62,7 +62,7 @@ class JobWindow(Window, frozen=True, kw_only=True, tag="job"):
     to ``last_step - 1``, the most bytes first, at most 64: what a step's collectives come to is known a step later.
     """
 
-    job: str
+    job: LongWord
     attempt: Whole
     ranks: Whole
     steps: Whole
@@ -74,7 +74,7 @@ class JobWindow(Window, frozen=True, kw_only=True, tag="job"):
     own_worst_s: Seconds
     worst_rank: Whole
     wait_ratio: Number | None
-    phase_median_s: dict[str, Seconds]
+    phase_median_s: dict[Word, Seconds]
     collectives: list[CollectiveLine] = []
 
 
@@ -93,25 +93,25 @@ class DeviceWindow(Window, frozen=True, kw_only=True, tag="device"):
     nothing. Of an instance under MIG nothing is reported: its GPU's energy is one number.
     """
 
-    node: str
-    device: str
+    node: LongWord
+    device: LongWord
     samples: Whole
-    mean: dict[str, Number]
-    max: dict[str, Number]
-    job: str | msgspec.UnsetType = msgspec.UNSET
+    mean: dict[Word, Number]
+    max: dict[Word, Number]
+    job: LongWord | msgspec.UnsetType = msgspec.UNSET
     energy_j: Number | msgspec.UnsetType = msgspec.UNSET
-    energy_source: EnergySource | str | msgspec.UnsetType = msgspec.UNSET
+    energy_source: EnergySource | Word | msgspec.UnsetType = msgspec.UNSET
     energy_by_job: dict[Word, Number] | msgspec.UnsetType = msgspec.UNSET
-    energy_split: EnergySplit | str | msgspec.UnsetType = msgspec.UNSET
+    energy_split: EnergySplit | Word | msgspec.UnsetType = msgspec.UNSET
     energy_gap_j: Number | msgspec.UnsetType = msgspec.UNSET
 
 
 class HostWindow(Window, frozen=True, kw_only=True, tag="host"):
     """What one host did: mean and maximum of each measured column, and the joules of its processors and memory."""
 
-    node: str
+    node: LongWord
     samples: Whole
-    mean: dict[str, Number]
-    max: dict[str, Number]
+    mean: dict[Word, Number]
+    max: dict[Word, Number]
     cpu_energy_j: Number | msgspec.UnsetType = msgspec.UNSET
     dram_energy_j: Number | msgspec.UnsetType = msgspec.UNSET

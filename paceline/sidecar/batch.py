@@ -7,6 +7,7 @@ calls decides where they go. A rank's rows stay in the order in which it measure
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,7 +27,7 @@ from paceline.events import (
     StepTimings,
 )
 from paceline.gpu.uuids import canonical
-from paceline.identity import SWITCH
+from paceline.identity import LONGEST, SWITCH
 from paceline.sidecar.call_columns import CallColumns
 from paceline.sidecar.columns import LONGEST_WORD, travels
 from paceline.sidecar.node_steps import NodeSteps
@@ -38,6 +39,8 @@ from paceline.training.messages import Hello
 
 #: A message is sent when it is this old, or full.
 FLUSH_AFTER_S = 1.0
+#: Labels of a job that travel.
+MOST_LABELS = 64
 
 
 class Outgoing(NamedTuple):
@@ -364,7 +367,7 @@ class Batcher:
             exit_status=job.exit_status,
             places=places,
             batch_size=first.batch_size,
-            labels=first.labels,
+            labels=_cut(first.labels),
             probe_cost=job.windows.cost(job.hello) if first.measures else None,
             part=self._origin.part,
         )
@@ -384,6 +387,11 @@ def _speakers(job: _Job, ranks: Iterable[int]) -> Speakers:
         pp=_places([one.pp for one in hello]),
         switch=next((one.labels[SWITCH][:LONGEST_WORD] for one in hello if SWITCH in one.labels), None),
     )
+
+
+def _cut(labels: dict[str, str]) -> dict[str, str]:
+    """``labels`` as readers take them."""
+    return {name[:LONGEST_WORD]: text[:LONGEST] for name, text in islice(labels.items(), MOST_LABELS)}
 
 
 def _places(places: list[int | None]) -> Column | None:

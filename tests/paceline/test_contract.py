@@ -1,12 +1,14 @@
 """What readers of events take for granted of the contract's constants."""
 
+import json
 from itertools import pairwise
-from typing import get_args
+from pathlib import Path
+from typing import Any, get_args
 
 import msgspec
 import pytest
 
-from paceline import events
+from paceline import events, identity, topics, wire
 from paceline.events import (
     ARCHIVE_WINDOW_S,
     JOB_WINDOWS_S,
@@ -18,7 +20,7 @@ from paceline.events import (
     Severity,
 )
 from paceline.events.findings import OPEN_FINDINGS, STATE_ORDER
-from paceline.settings import MOST_RANKS
+from paceline.settings import LONGEST_NAME, MOST_RANKS
 
 
 @pytest.mark.parametrize("lengths_s", [JOB_WINDOWS_S, NODE_WINDOWS_S])
@@ -54,3 +56,49 @@ def test_ranks_end_at_the_limit():
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(RANK_LIMIT, events.Rank)
     assert MOST_RANKS.default <= RANK_LIMIT == MOST_RANKS.read({MOST_RANKS.name: str(RANK_LIMIT)})
+
+
+#: Whole texts: of a finding, a suggestion, a forecast or a refusal, which few hold and nobody keys anything by.
+TEXTS = {
+    *("notes", "exonerated", "summary", "line", "others_line", "worker_line", "sure", "next"),
+    *("currency", "basis", "title", "reason", "risk_reason", "steps", "apply", "manifest", "because", "by"),
+    *("excerpt", "series", "target", "findings", "kind_probabilities"),
+}
+
+
+def texts(kind: Any, seen: set[Any]) -> set[str]:
+    """The fields of ``kind``, and of all structs in it, that hold text of any length."""
+    found: set[str] = set()
+    waiting = [("", msgspec.inspect.type_info(kind))]
+    while waiting:
+        field, part = waiting.pop()
+        if isinstance(part, msgspec.inspect.StrType) and part.max_length is None and part.pattern is None:
+            found.add(field)
+        if isinstance(part, msgspec.inspect.StructType) and part.cls not in seen:
+            seen.add(part.cls)
+            waiting += [(one.name, one.type) for one in part.fields]
+        held = [getattr(part, name, None) for name in ("item_type", "key_type", "value_type")]
+        held += [*getattr(part, "types", ()), *getattr(part, "item_types", ())]
+        waiting += [(field, one) for one in held if one is not None]
+    return found
+
+
+def test_every_name_on_the_bus_is_bounded():
+    """Whoever reads names keeps many of them: of jobs, nodes, devices, producers, phases, labels."""
+    seen: set[Any] = set()
+    found = set().union(*(texts(topic.event, seen) for topic in topics.BY_NAME.values()))
+    assert found <= TEXTS
+    assert events.JobDescribed in seen
+    assert events.StepTimings in seen
+
+
+def test_a_name_that_is_too_long_is_refused_and_the_longest_of_our_own_is_not():
+    """Five times what our own producers cut theirs to."""
+    golden = json.loads((Path(__file__).parent / "golden" / "v1" / "JobDescribed.json").read_bytes())
+    for field in ("cluster", "job", "node", "producer"):
+        longest = json.dumps(golden | {field: "x" * 1024}).encode()
+        assert getattr(wire.decode(topics.JOB, longest), field) == "x" * 1024
+        with pytest.raises(wire.WireError, match=field):
+            wire.decode(topics.JOB, json.dumps(golden | {field: "x" * 1025}).encode())
+    assert 5 * LONGEST_NAME <= 1024
+    assert LONGEST_NAME == identity.LONGEST
