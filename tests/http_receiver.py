@@ -2,7 +2,10 @@
 
 import http.server
 import threading
+from collections.abc import Callable
 from typing import NamedTuple
+
+Answer = tuple[int, dict[str, str], bytes]
 
 
 class Received(NamedTuple):
@@ -12,19 +15,24 @@ class Received(NamedTuple):
 
 
 class Receiver:
-    """An HTTP server that answers each request with the next of ``answers``, the last one ever after."""
+    """An HTTP server that answers each request with the next of ``answers``, the last one ever after.
+
+    ``judge`` answers by what a request says; where it says nothing of one, the next of ``answers`` does.
+    """
 
     def __init__(self) -> None:
         self.received: list[Received] = []
-        self.answers: list[tuple[int, dict[str, str], bytes]] = [(200, {}, b"ok")]
+        self.answers: list[Answer] = [(200, {}, b"ok")]
+        self.judge: Callable[[Received], Answer | None] = lambda received: None
         receiver = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.received.append(Received(self.path, dict(self.headers.items()), body))
+                received = Received(self.path, dict(self.headers.items()), body)
+                receiver.received.append(received)
                 answers = receiver.answers
-                status, headers, text = answers.pop(0) if len(answers) > 1 else answers[0]
+                status, headers, text = receiver.judge(received) or (answers.pop(0) if len(answers) > 1 else answers[0])
                 self.send_response(status)
                 for name, value in {**headers, "Content-Length": str(len(text))}.items():
                     self.send_header(name, value)

@@ -65,6 +65,7 @@ def main(argv: list[str]) -> int:
         from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
+        from paceline.otlp.answers import Answers
         from paceline.otlp.run import Loop
         from paceline.otlp.sender import Sender
     except ImportError as error:
@@ -72,10 +73,13 @@ def main(argv: list[str]) -> int:
         return 2
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # The sender tells of outages, once.
     base = args.endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").rstrip("/") or DEFAULT
-    logs = Sender("findings", OTLPLogExporter(endpoint=f"{base}/v1/logs", timeout=TIMEOUT_S), _say)
-    traces = None
+    answers = None if _has_session("LOGS") else Answers()
+    exporter = OTLPLogExporter(endpoint=f"{base}/v1/logs", timeout=TIMEOUT_S, session=answers)
+    logs, traces = Sender("findings", exporter, _say, answers), None
     if not args.no_spans:
-        traces = Sender("spans", OTLPSpanExporter(endpoint=f"{base}/v1/traces", timeout=TIMEOUT_S), _say)
+        answers = None if _has_session("TRACES") else Answers()
+        to_traces = OTLPSpanExporter(endpoint=f"{base}/v1/traces", timeout=TIMEOUT_S, session=answers)
+        traces = Sender("spans", to_traces, _say, answers)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -88,6 +92,12 @@ def main(argv: list[str]) -> int:
     finally:
         _say("; ".join(sender.close(END_S) for sender in (logs, traces) if sender is not None))
     return 0
+
+
+def _has_session(signal: str) -> bool:
+    """Whether the environment names a credential provider, whose session asks in place of ours."""
+    names = (f"OTEL_PYTHON_EXPORTER_OTLP_HTTP_{part}CREDENTIAL_PROVIDER" for part in ("", f"{signal}_"))
+    return any(os.environ.get(name) for name in names)
 
 
 def _say(line: str) -> None:

@@ -1,7 +1,8 @@
-"""The door to a receiver: one thread a signal, which sends what waits and tries again where nobody answers.
+"""The door to a receiver: one thread a signal, which sends what waits and tries again what was not taken.
 
-Rule of this file: whoever gives it records never waits. That a receiver does not answer is said once, and once that it
-does again; what was dropped for want of room is counted.
+Rule of this file: whoever gives it records never waits. What a receiver refuses for good is halved until the record is
+found, and dropped; all else waits. That a receiver does not take what is sent is said once, and once that it does
+again; what was refused, and what was dropped for want of room, is counted.
 """
 
 import threading
@@ -11,6 +12,8 @@ from random import Random
 from typing import Any, Generic, Protocol, TypeVar
 
 from paceline.tracking.backlog import Backlog
+
+from .answers import NOT_SENT, Answer, Answers
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -27,14 +30,22 @@ class Exporter(Protocol[T_contra]):
 
 
 class Sender(Generic[T]):
-    """Sends records of one signal by ``exporter``; ``say`` is told of outages."""
+    """Sends records of one signal by ``exporter``; ``say`` is told of outages.
 
-    def __init__(self, signal: str, exporter: Exporter[T], say: Callable[[str], None]) -> None:
-        self._signal, self._exporter, self._say = signal, exporter, say
+    ``answers`` is the exporter's session. Without it, where it has one of its own, nothing is known of an answer but
+    whether all was taken.
+    """
+
+    def __init__(
+        self, signal: str, exporter: Exporter[T], say: Callable[[str], None], answers: Answers | None = None
+    ) -> None:
+        self._signal, self._exporter, self._say, self._answers = signal, exporter, say, answers
         self.backlog: Backlog[T] = Backlog(Random(), MOST)
         self._changed = threading.Condition()
         self._until_s: float | None = None
-        self._away = False
+        #: What is wrong and has been said; and whether it was that records are refused for good.
+        self._told: set[str] = set()
+        self._told_refusal = False
         self._thread = threading.Thread(target=self._run, name=f"otlp {signal}", daemon=True)
         self._thread.start()
 
@@ -58,19 +69,18 @@ class Sender(Generic[T]):
         self._thread.join(timeout_s)
         backlog = self.backlog
         lost = backlog.lost + backlog.waiting
-        return f"{backlog.logged} {self._signal} sent" + (f", {lost} lost" if lost else "")
+        counts = f"{backlog.logged} {self._signal} sent", f"{backlog.refused} refused", f"{lost} lost"
+        return ", ".join(counts[:1] + tuple(one for one in counts[1:] if not one.startswith("0 ")))
 
     def _run(self) -> None:
         while (due := self._next()) is not None:
-            error = self._send(due)
+            answer = self._send(due)
             with self._changed:
-                if error is None:
-                    self.backlog.done(len(due))
-                else:
-                    self.backlog.failed(time.monotonic())
-                    if self._until_s is not None:
-                        self._changed.wait(LAST_EVERY_S)
-            self._tell(error)
+                self._note(answer, len(due))
+                failing = self.backlog.failing
+                if answer.verdict in ("later", "away") and self._until_s is not None:
+                    self._changed.wait(LAST_EVERY_S)
+            self._tell(answer, failing)
 
     def _next(self) -> list[T] | None:
         with self._changed:
@@ -83,16 +93,35 @@ class Sender(Generic[T]):
                     return due
                 self._changed.wait(LAST_EVERY_S if self.backlog.waiting else None)
 
-    def _send(self, due: list[T]) -> str | None:
-        """Why they were not taken, None where they were."""
+    def _send(self, due: list[T]) -> Answer:
+        """What came of sending them."""
         try:
-            answer = self._exporter.export(due)
-        except Exception as error:  # Whatever a version raises: the records stay.
-            return f"{type(error).__name__}: {error}"[:200]
-        return None if getattr(answer, "name", "") == "SUCCESS" else "no receiver took them"
+            taken = getattr(self._exporter.export(due), "name", "") == "SUCCESS"
+        except Exception:  # Whatever a version raises: the answer is known by its session.
+            taken = False
+        if self._answers is None:
+            return Answer(200) if taken else Answer()
+        return self._answers.take() or NOT_SENT
 
-    def _tell(self, error: str | None) -> None:
-        if (error is not None) == self._away:
-            return
-        self._away = error is not None
-        self._say(f"{self._signal}: {error}; they wait, {MOST} at most" if error else f"{self._signal}: taken again")
+    def _note(self, answer: Answer, count: int) -> None:
+        now_s = time.monotonic()
+        if answer.verdict == "taken":
+            self.backlog.done(count, min(answer.rejected, count))
+        elif answer.verdict == "refused":
+            self.backlog.refuse(count, now_s)
+        elif answer.verdict == "later":
+            self.backlog.set_apart(count, now_s, answer.asked_s)
+        else:
+            self.backlog.failed(now_s, answer.asked_s)
+
+    def _tell(self, answer: Answer, failing: bool) -> None:
+        if self.backlog.refused and not self._told_refusal:
+            self._told_refusal = True
+            cause = answer.words if answer.verdict == "refused" else "left out of a message that was taken"
+            self._say(f"{self._signal}: one is refused for good and dropped ({cause}); the end tells how many were")
+        if answer.verdict in ("later", "away") and answer.words not in self._told:
+            self._told.add(answer.words)
+            self._say(f"{self._signal}: {answer.words}; they wait, {MOST} at most")
+        elif self._told and not failing:
+            self._told.clear()
+            self._say(f"{self._signal}: taken again")

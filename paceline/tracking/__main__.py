@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
         say(f"cannot track: {error}; training goes on")
         return 1
     pipe = MessagesPipe(options.events_fd)
-    tracker = Tracker(choice, dict(os.environ), pipe, ToldFile(options.told or Path(os.devnull)), ranks)
+    tracker = Tracker(choice, dict(os.environ), pipe, ToldFile(options.told or Path(os.devnull)), ranks, say)
     tracker.watch(selector)
     _follow(tracker, selector, pipe, until_empty=options.until_empty)
     with tempfile.TemporaryDirectory(prefix="paceline-tracking-") as folder:
@@ -88,7 +88,7 @@ def _end(tracker: Tracker, folder: Path, record: str) -> None:
         say(reason)
     if page is not None:
         tracker.attach("paceline/report", page)
-    tracker.finish(say)
+    tracker.finish()
 
 
 if __name__ == "__main__":

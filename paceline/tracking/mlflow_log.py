@@ -1,22 +1,24 @@
 """The door to MLflow: one thread that logs to the runs it is told of, whatever the server does.
 
-Rule of this file: whoever calls it never waits. A server that does not answer is asked again, ever more seldom; what it
-refuses for good is counted and dropped. How often MLflow's own client would try, and how long, is set to little before
+Rule of this file: whoever calls it never waits. A server that does not answer, or refuses the login, is asked again,
+ever more seldom; one that fails for a run holds up that run alone; an entry that it refuses for good is found, counted
+and dropped, and no other is. How often MLflow's own client would try, and how long, is set to little before
 it is loaded, for a client that tries for minutes would hold up all that waits behind.
 """
 
 import contextlib
 import os
+import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 from paceline.training.tracking_words import OpenRun
 
-from .backlog import Backlog
+from .backlog import MOST, Backlog
 from .choice import with_login
 
 #: MLflow's client: seconds for one request, no second attempt of its own, and no word of us to its makers.
@@ -29,8 +31,12 @@ CLIENT = {
 LAST_EVERY_S = 0.25
 #: How long the end waits for a server that did not answer before.
 AWAY_S = 3.0
-#: Answers after which the same is asked again: too slow, too much, and what the server itself did wrong.
-_AGAIN = (408, 429)
+#: Answers to whatever is asked: no login, too slow, too much; and to whatever is logged to a run.
+_OF_ALL, _OF_RUN = (401, 408, 429), (403, 404)
+#: Where MLflow's client tells a status by words alone, for it knows few; and that there was no answer.
+_STATUS = re.compile(r"failed with error code (\d{3}) |too many (\d{3}) error responses")
+_NO_ANSWER = re.compile(r"failed with (timeout )?exception")
+_FIX = "see that MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD, name who may write to the run"
 #: MLflow's own bounds: numbers in a request, and characters of a tag.
 _MOST_METRICS, _LONGEST_TAG = 1000, 5000
 _FOLDER = "paceline"
@@ -48,15 +54,17 @@ class Entry(NamedTuple):
 
 
 class MlflowLog:
-    """Logs entries in the order in which they come."""
+    """Logs the entries of each run in the order in which they come; ``say`` is told of a login that is refused."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self._backlog: Backlog[Entry] = Backlog(Random())
+    def __init__(self, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
+        self._environ, self._say = environ, say
+        self._backlog: Backlog[Entry] = Backlog(Random(), place=lambda entry: (entry.run.place, entry.run))
         self._clients: dict[str, Any] = {}
         self._changed = threading.Condition()
         self._until_s: float | None = None
-        self.reason = ""
+        #: Why something waits, or was lost; and why something was refused for good.
+        self._reason = self._refusal = ""
+        self._told_login = False
         self._thread = threading.Thread(target=self._run, name="to MLflow", daemon=True)
 
     def start(self) -> None:
@@ -85,7 +93,11 @@ class MlflowLog:
         unlogged = backlog.waiting + backlog.lost + backlog.refused
         if not unlogged:
             return f"MLflow has all {backlog.logged} entries" if backlog.logged else ""
-        return f"MLflow: {unlogged} of {unlogged + backlog.logged} entries were not logged: {self.reason or 'no time'}"
+        reasons = [self._refusal] * bool(backlog.refused) + [self._reason or "no time"] * (unlogged > backlog.refused)
+        refused = f", {backlog.refused} for good" if 0 < backlog.refused < unlogged else ""
+        return (
+            f"MLflow: {unlogged} of {unlogged + backlog.logged} entries were not logged{refused}: {'; '.join(reasons)}"
+        )
 
     def _run(self) -> None:
         os.environ.update(CLIENT)
@@ -133,14 +145,27 @@ class MlflowLog:
         client.log_batch(run.run, metrics=metrics, tags=[RunTag(name, text) for name, text in tags.items()])
 
     def _fail(self, error: Exception, count: int) -> None:
-        self.reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        status, now_s = _status(error), time.monotonic()
         with self._changed:
-            if _for_good(error):
-                self._backlog.refuse(count)
+            if isinstance(error, ImportError) or _is_gone(error):
+                self._refusal = reason
+                self._backlog.drop(count)
+                return
+            if status is not None and 400 <= status < 500 and status not in (*_OF_ALL, *_OF_RUN):
+                self._refusal = reason
+                self._backlog.refuse(count, now_s)
+                return
+            self._reason = reason
+            if status is None or status in _OF_ALL:
+                self._backlog.failed(now_s)
             else:
-                self._backlog.failed(time.monotonic())
-                if self._until_s is not None:
-                    self._changed.wait(LAST_EVERY_S)
+                self._backlog.hold(now_s)
+            if self._until_s is not None:
+                self._changed.wait(LAST_EVERY_S)
+        if status in (401, 403) and not self._told_login:
+            self._told_login = True
+            self._say(f"MLflow answered {status}: points wait, {MOST} at most; {_FIX}")
 
 
 def _together(due: list[Entry]) -> list[Entry]:
@@ -155,10 +180,18 @@ def _together(due: list[Entry]) -> list[Entry]:
     return batch
 
 
-def _for_good(error: Exception) -> bool:
-    """Whether asking again is of no use: what is asked is refused, or a package is missing here."""
+def _status(error: Exception) -> int | None:
+    """The status that the server answered with, 500 for what else went wrong; None where it did not answer."""
+    told = _STATUS.search(str(error))
+    if told is not None:
+        return int(told[1] or told[2])
+    if _NO_ANSWER.search(str(error)):
+        return None
+    said = getattr(getattr(error, "response", None), "status_code", None)
     status = getattr(error, "get_http_status_code", None)
-    if status is None:
-        return isinstance(error, ImportError)
-    code = int(status())
-    return 400 <= code < 500 and code not in _AGAIN
+    return int(said if said is not None else status() if status is not None else 500)
+
+
+def _is_gone(error: Exception) -> bool:
+    """Whether the run is not there, whatever is to be logged to it."""
+    return getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST"

@@ -31,12 +31,18 @@ class Tracker:
     """Logs what ``pipe`` and ``told`` bring until ``finish``."""
 
     def __init__(
-        self, choice: Choice, environ: Mapping[str, str], pipe: MessagesPipe, told: ToldFile, ranks: RankSocket
+        self,
+        choice: Choice,
+        environ: Mapping[str, str],
+        pipe: MessagesPipe,
+        told: ToldFile,
+        ranks: RankSocket,
+        say: Callable[[str], None],
     ) -> None:
         self._choice = choice
         self._pipe, self._told, self._ranks = pipe, told, ranks
         self._points, self._book = Points(), FindingBook()
-        self._mlflow = MlflowLog(environ)
+        self._mlflow, self._say = MlflowLog(environ, say), say
         self._end_s = patient(END_S, environ)
         self._files: dict[str, EventFile] = {}
         self._outside = opened_outside(choice, environ)
@@ -138,15 +144,15 @@ class Tracker:
         if folder is not None and path.suffix == ".txt":
             self._file(folder).text(max(self._step, 0), name, path.read_text(encoding="utf-8"))
 
-    def finish(self, say: Callable[[str], None]) -> None:
+    def finish(self) -> None:
         """Log what is left, and say what could not be."""
         self._mlflow.close(self._end_s)
         for file in self._files.values():
             file.close()
             if file.reason:
-                say(f"TensorBoard: nothing more was written to {file.folder}: {file.reason}")
+                self._say(f"TensorBoard: nothing more was written to {file.folder}: {file.reason}")
         told = self._mlflow.told()
         if told:
-            say(told)
+            self._say(told)
         if not self.newest and self._ranks.heard and self._choice.trackers:
-            say(f"no run of {', '.join(self._choice.trackers)} was open in rank 0: nothing was logged")
+            self._say(f"no run of {', '.join(self._choice.trackers)} was open in rank 0: nothing was logged")

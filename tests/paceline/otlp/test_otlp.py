@@ -1,21 +1,25 @@
 """Findings and steps as a receiver of OpenTelemetry's protocol decodes them; a receiver that is away costs a bound."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any
 
 import pytest
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from paceline.commands.otlp import main
+from paceline.otlp.answers import LATER, OF_ALL, Answer, Answers
 from paceline.otlp.records import log_event, spans
 from paceline.otlp.sender import Sender
 from paceline.otlp.step_choice import Step, StepChoice
 from tests.derived_events import HOSTILE, finding
-from tests.http_receiver import Receiver
+from tests.http_receiver import Answer as Answered
+from tests.http_receiver import Received, Receiver
 from tests.paceline.tracking.steps import message
 from tests.patience import PATIENCE_S
 
@@ -83,6 +87,133 @@ def test_a_receiver_that_is_away_is_told_once_and_what_is_lost_is_counted(free_p
     assert sender.close(2.0) == "0 findings sent, 1 lost"  # it is to run out
     sender._thread.join()
     assert len(said) == 1
+
+
+class Told(list[str]):
+    """What a sender says, and what arrived of what it sent."""
+
+    def __init__(self, server: Receiver) -> None:
+        self.server = server
+        answers = Answers()
+        exporter = OTLPLogExporter(endpoint=f"http://{server.at}/v1/logs", timeout=PATIENCE_S, session=answers)
+        self.sender = Sender("findings", exporter, self.append, answers)
+
+    def arrived(self) -> set[str]:
+        """The ids of the findings that the receiver took."""
+        taken = [one for one in list(self.server.received) if self.server.judge(one) is None]
+        return {key for one in taken for key in ids(one)}
+
+
+@contextmanager
+def sending(judge: Callable[[Received], Answered | None] = lambda received: None) -> Iterator[Told]:
+    with Receiver() as server:
+        server.judge = judge
+        told = Told(server)
+        try:
+            yield told
+        finally:
+            told.sender.close(PATIENCE_S)
+
+
+def ids(received: Received) -> list[str]:
+    return [
+        next(one.value.string_value for one in record.attributes if one.key == "paceline.finding.id")
+        for resource in ExportLogsServiceRequest.FromString(received.body).resource_logs
+        for record in resource.scope_logs[0].log_records
+    ]
+
+
+def refusing(status: int, name: str = "bad") -> Callable[[Received], Answered | None]:
+    """Answers ``status`` to whatever holds the finding ``name``."""
+    return lambda received: (status, {}, b"no") if name in ids(received) else None
+
+
+@pytest.mark.parametrize("status", [400, 413, 422, 500])
+def test_one_that_is_refused_for_good_is_dropped_and_told_and_all_others_arrive(status: int) -> None:
+    with sending(refusing(status)) as told:
+        names = [f"good-{number}" for number in range(150)]
+        told.sender.add([log_event(finding(id=name), 1.0) for name in [*names[:70], "bad", *names[70:]]])
+        assert told.sender.close(PATIENCE_S) == "150 findings sent, 1 refused"
+        assert told.arrived() == set(names)
+    assert told == [
+        f"findings: one is refused for good and dropped (answered {status} ({HTTPStatus(status).phrase}));"
+        " the end tells how many were"
+    ]
+
+
+@pytest.mark.parametrize("status", [403, 503])
+def test_one_that_may_be_taken_later_waits_alone_and_is_not_lost(status: int, until: Callable[..., Any]) -> None:
+    with sending(refusing(status)) as told:
+        told.sender.add([log_event(finding(id=name), 1.0) for name in ("bad", "good")])
+        told.sender._until_s = float("inf")  # As at the end: no wait between two attempts but a moment.
+        until(lambda: "good" in told.arrived())
+        assert (told.sender.backlog.waiting, told.sender.backlog.refused) == (1, 0)
+        told.server.judge = lambda received: None
+        assert told.sender.close(PATIENCE_S) == "2 findings sent"
+    assert [line.split(" (")[0] for line in told] == [f"findings: answered {status}", "findings: taken again"]
+
+
+@pytest.mark.parametrize(("status", "fix"), [(401, "OTEL_EXPORTER_OTLP_HEADERS"), (404, "--endpoint"), (307, "name")])
+def test_a_login_or_an_address_that_is_wrong_is_told_with_its_fix_and_waited_for(
+    status: int, fix: str, until: Callable[..., Any]
+) -> None:
+    with sending() as told:
+        told.server.answers = [(status, {"Location": "/elsewhere"}, b"secret"), (200, {}, b"")]
+        told.sender.add([log_event(finding(), 1.0), log_event(finding(id="f2"), 1.0)])
+        until(lambda: bool(told))
+        assert told.sender.close(PATIENCE_S) == "2 findings sent"
+    assert f"answered {status}" in told[0]
+    assert fix in told[0]
+    assert told[1:] == ["findings: taken again"]
+    assert [len(ids(one)) for one in told.server.received] == [2, 2]
+
+
+def test_a_receiver_may_ask_to_be_let_alone() -> None:
+    """And is not asked again by the exporter itself, which knows nothing of ours."""
+    with sending() as told:
+        told.server.answers = [(429, {"Retry-After": "7"}, b""), (200, {}, b"")]
+        exporter, answers = told.sender._exporter, told.sender._answers
+        assert answers is not None
+        assert exporter.export([log_event(finding(), 1.0)]).name == "FAILURE"
+        assert answers.take() == Answer(429, 7.0)
+        assert len(told.server.received) == 1
+
+
+@pytest.mark.parametrize("asked", ["Wed, 21 Oct 2026 07:28:00 GMT", "-5", "soon", "1e9"])
+def test_a_wait_in_other_words_is_ours_to_choose(asked: str) -> None:
+    with sending() as told:
+        told.server.answers = [(503, {"Retry-After": asked}, b""), (200, {}, b"")]
+        answers = told.sender._answers
+        assert answers is not None
+        told.sender._exporter.export([log_event(finding(), 1.0)])
+        assert answers.take() == Answer(503)
+
+
+def test_what_is_left_out_of_a_message_that_was_taken_is_counted() -> None:
+    with sending() as told:
+        answer = ExportLogsServiceResponse()
+        answer.partial_success.rejected_log_records = 1
+        told.server.answers = [(200, {}, answer.SerializeToString()), (200, {}, b"\xff no message")]
+        told.sender.add([log_event(finding(id=name), 1.0) for name in ("a", "b")])
+        assert told.sender.close(PATIENCE_S) == "1 findings sent, 1 refused"
+        assert len(told.server.received) == 1
+    (line,) = told
+    assert "left out" in line
+
+
+def test_what_cannot_be_encoded_holds_up_no_other() -> None:
+    with sending() as told:
+        torn = log_event(finding(summary="\ud800"), 1.0)
+        told.sender.add([log_event(finding(id="a"), 1.0), torn, log_event(finding(id="b"), 1.0)])
+        assert told.sender.close(PATIENCE_S) == "2 findings sent, 1 refused"
+        assert told.arrived() == {"a", "b"}
+
+
+def test_only_what_may_be_mended_is_tried_again() -> None:
+    for status in range(200, 600):
+        verdict = Answer(status).verdict
+        assert (verdict == "taken") == (status < 300)
+        assert (verdict == "refused") == (status >= 400 and status not in (*LATER, *OF_ALL))
 
 
 def choice(accused: list[int]) -> StepChoice:

@@ -19,7 +19,7 @@ import pytest
 from paceline.training.tracking_words import OpenRun, Told, decode_told, encode_runs
 from streams.told_file import ToldFile
 from tests.derived_events import finding
-from tests.http_receiver import Receiver
+from tests.http_receiver import Answer, Received, Receiver
 from tests.paceline.tracking.steps import line, message
 from tests.patience import PATIENCE_S
 
@@ -160,6 +160,86 @@ def test_what_a_server_in_trouble_did_not_take_is_sent_again_and_what_it_refuses
     assert third[: len(first)] == first
     assert "entries were not logged" in said
     assert "RESOURCE_DOES_NOT_EXIST" in said
+
+
+WELL = (200, {"Content-Type": "application/json"}, b"{}")
+
+
+def answered(status: int, code: str, where: Callable[[dict[str, Any]], bool]) -> Callable[[Received], Answer | None]:
+    """Answers so to what ``where`` holds for."""
+    text = json.dumps({"error_code": code, "message": "no"}).encode() if code else b"<html>no</html>"
+    return lambda received: (status, WELL[1], text) if where(json.loads(received.body)) else WELL
+
+
+def has(step: int) -> Callable[[dict[str, Any]], bool]:
+    return lambda told: any(metric["step"] == step for metric in told.get("metrics", []))
+
+
+def taken(server: Receiver, run: str) -> set[int]:
+    """The steps that were not only sent to ``run``."""
+    return {step for one in list(server.received) if server.judge(one) == WELL for step in _steps(one, run)}
+
+
+def _steps(received: Received, run: str) -> set[int]:
+    told = json.loads(received.body)
+    return {metric["step"] for metric in told.get("metrics", []) if told["run_id"] == run}
+
+
+@pytest.mark.parametrize(("status", "code"), [(400, "INVALID_PARAMETER_VALUE"), (413, ""), (422, "")])
+def test_of_what_is_refused_in_one_request_one_entry_is_dropped(
+    track: Callable[..., Tracking], until: Callable[..., Any], status: int, code: str
+) -> None:
+    """What waited behind a server in trouble goes in one request, and of it one entry is refused."""
+    with Receiver() as server:
+        server.answers = [(503, {}, b"busy")]
+        tracking = track("--track", "mlflow")
+        rank = tracking.rank(OpenRun("mlflow", "a", f"http://{server.at}"))
+        tracking.next_steps(lambda: len(set(steps(server, "a"))) >= 4)
+        waiting = set(steps(server, "a"))
+        bad = sorted(waiting)[1]
+        server.judge = answered(status, code, has(bad))
+        until(lambda: waiting - {bad} <= taken(server, "a"))
+        rank.close()
+        said = tracking.end()
+        assert bad in {step for one in server.received for step in _steps(one, "a")}
+        assert bad not in taken(server, "a")
+    assert "MLflow: 1 of " in said
+
+
+def test_a_login_that_is_refused_is_told_at_once_and_what_waited_goes_on_when_it_is_right(
+    track: Callable[..., Tracking],
+) -> None:
+    with Receiver() as server:
+        server.answers = [(401, {}, b"who are you")]
+        tracking = track("--track", "mlflow")
+        rank = tracking.rank(OpenRun("mlflow", "a", f"http://{server.at}"))
+        tracking.next_steps(lambda: steps(server, "a"))
+        assert tracking.process.stderr is not None
+        told = tracking.process.stderr.readline()
+        refused = set(steps(server, "a"))
+        server.judge = answered(200, "", lambda told: False)
+        tracking.next_steps(lambda: refused <= taken(server, "a"))
+        rank.close()
+        said = tracking.end()
+    assert "MLflow answered 401" in told
+    assert "MLFLOW_TRACKING_TOKEN" in told
+    assert "MLflow has all" in said
+
+
+def test_a_run_for_which_the_server_fails_holds_up_no_other(track: Callable[..., Tracking]) -> None:
+    """Nor is what it waits with lost."""
+    with Receiver() as server:
+        server.judge = answered(500, "INTERNAL_ERROR", lambda told: told["run_id"] == "bad")
+        tracking, address = track("--track", "mlflow"), f"http://{server.at}"
+        rank = tracking.rank(OpenRun("mlflow", "bad", address))
+        tracking.next_steps(lambda: steps(server, "bad"))
+        waiting = set(steps(server, "bad"))
+        rank.send(encode_runs([OpenRun("mlflow", "good", address)]))
+        tracking.next_steps(lambda: taken(server, "good"))
+        server.judge = answered(200, "", lambda told: False)
+        tracking.next_steps(lambda: waiting <= taken(server, "bad"))
+        rank.close()
+        assert "MLflow has all" in tracking.end()
 
 
 @pytest.mark.parametrize("silent", [True, False], ids=["never answers", "closed port"])
