@@ -14,12 +14,15 @@ from paceline.alerts.alert import Alert, of_finding
 from paceline.alerts.book import AlertBook, Standing
 from paceline.events import POD_LABEL, SEVERITY_ORDER, DeviceSamples, Finding, JobDescribed, JobProfile, NodeDescribed
 from paceline.events.silence import NODE_SILENT_S, NODE_WITHOUT_GPUS_SILENT_S
+from paceline.held_bytes import HeldBytes, size_of
 
 from .gpu_minute import GpuMinutes
 
 #: Nodes, parts of jobs and profiles that are known of at most; devices and pods of a node, ranks of a part.
 MOST_NODES, MOST_PARTS, MOST_PROFILES = 50_000, 100_000, 20_000
 MOST_DEVICES, MOST_PODS, MOST_PLACES = 256, 1_024, 4_096
+#: Bytes that each takes at most. A node of 8 GPUs takes 15 KB, its part of a job 3 KB, a profile 1 KB.
+NODE_BYTES, PART_BYTES, PROFILE_BYTES, HEARD_BYTES = 128 * 2**20, 64 * 2**20, 32 * 2**20, 16 * 2**20
 NAMESPACE = "kubernetes_namespace"
 #: Job, namespace and teller.
 PartKey = tuple[str, str, str]
@@ -88,6 +91,8 @@ class Book:
         self.minutes = GpuMinutes()
         #: When each node was heard of last: of GPUs their samples, else its description.
         self._heard_s: OrderedDict[str, float] = OrderedDict()
+        self._node_bytes, self._part_bytes = HeldBytes[str](NODE_BYTES), HeldBytes[PartKey](PART_BYTES)
+        self._profile_bytes, self._heard_bytes = HeldBytes[str](PROFILE_BYTES), HeldBytes[str](HEARD_BYTES)
         self._alerts = AlertBook()
         self._details: dict[str, _Detail] = {}
         #: Events of other clusters, and what was let go of because there was too much.
@@ -126,7 +131,7 @@ class Book:
         return now_s - self._heard_s.get(described.node, now_s) > most_s
 
     def _hear(self, node: str, heard_s: float) -> None:
-        _put(self._heard_s, node, heard_s, MOST_NODES)
+        _put(self._heard_s, node, heard_s, MOST_NODES, self._heard_bytes)
 
     def _describe_node(self, event: NodeDescribed) -> None:
         held = self.nodes.get(event.node)
@@ -134,7 +139,7 @@ class Book:
             return
         if held is not None and held.producer != event.producer and event.time_s < held.time_s:
             return
-        self.shed += _put(self.nodes, event.node, event, MOST_NODES)
+        self.shed += _put(self.nodes, event.node, event, MOST_NODES, self._node_bytes)
 
     def _describe_job(self, event: JobDescribed) -> None:
         namespace, pod = event.labels.get(NAMESPACE, ""), event.labels.get(POD_LABEL, "")
@@ -167,6 +172,9 @@ class Book:
             self.shed += 1
         self.parts[key] = part
         self._ranks.setdefault((*part.job, namespace), {}).update(dict.fromkeys(part.ranks, key))
+        for gone in self._part_bytes.note(key, size_of(part)):
+            self._drop_part(gone)
+            self.shed += 1
 
     def _take_place(self, key: PartKey, part: Part) -> bool:
         """Drop older parts that describe ranks of ``part``; False where a later one does."""
@@ -181,6 +189,7 @@ class Book:
 
     def _drop_part(self, key: PartKey) -> None:
         part = self.parts.pop(key)
+        self._part_bytes.forget(key)
         place = *part.job, part.namespace
         ranks = self._ranks.get(place, {})
         for rank in part.ranks:
@@ -192,7 +201,7 @@ class Book:
     def _profile(self, event: JobProfile) -> None:
         held = self.profiles.get(event.job)
         if held is None or (event.attempt, event.time_s or 0.0) >= (held.attempt, held.time_s or 0.0):
-            self.shed += _put(self.profiles, event.job, event, MOST_PROFILES)
+            self.shed += _put(self.profiles, event.job, event, MOST_PROFILES, self._profile_bytes)
 
     def _find(self, event: Finding, heard_s: float) -> None:
         self._alerts.update(event, heard_s)
@@ -220,11 +229,15 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
     )
 
 
-def _put(table: OrderedDict[Key, Value], key: Key, value: Value, most: int) -> int:
+def _put(table: OrderedDict[Key, Value], key: Key, value: Value, most: int, held: HeldBytes[Key]) -> int:
     """Put ``value`` last; how many first ones went for it."""
     table[key] = value
     table.move_to_end(key)
+    gone = held.note(key, size_of(value))
+    for one in gone:
+        del table[one]
     if len(table) <= most:
-        return 0
-    table.popitem(last=False)
-    return 1
+        return len(gone)
+    first, _ = table.popitem(last=False)
+    held.forget(first)
+    return len(gone) + 1

@@ -10,9 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from paceline.events import JobDescribed
+from paceline.held_bytes import size_of
 
 #: Nodes of one job that are known by name; no job has more.
 MOST_NODES = 20_000
+#: Bytes of their names: twice so many of 100 characters. Beyond it a node that was not known is passed over.
+MOST_NAME_BYTES = 8 * 2**20
+#: What an entry takes beside its name.
+_ENTRY_BYTES = 128
 #: What begins so long after the end of a job shows that it runs: clocks of nodes are closer than that.
 BEYOND_S = 20.0
 
@@ -31,18 +36,50 @@ class JobLife:
     exit_status: int | None = None
     #: By the lowest rank that it speaks for: who started last, and when.
     speakers: dict[int, tuple[str, float]] = field(default_factory=dict)
+    #: What the names take; worked out again when it is read back.
+    name_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        names = [*self.nodes, *(teller for teller, _ in self.speakers.values())]
+        self.name_bytes = sum(map(size_of, names))
+
+    @property
+    def held_bytes(self) -> int:
+        """What all of it takes in memory."""
+        return self.name_bytes + _ENTRY_BYTES * (len(self.nodes) + len(self.speakers))
 
     def update(self, event: JobDescribed) -> None:
         """Take what one node says; what it says of another attempt is passed over."""
         if event.attempt != self.attempt:
             return
         if self._is_replaced(event) and not self._ran_beside(event):
-            self.nodes.pop(event.teller, None)
+            self._leave(event.teller)
             return
-        if event.teller in self.nodes or len(self.nodes) < MOST_NODES:
-            self.nodes[event.teller] = event.ended_s
+        self._join(event.teller, event.ended_s)
         if event.exit_status or self.exit_status is None:
             self.exit_status = event.exit_status
+
+    def _join(self, teller: str, ended_s: float | None) -> None:
+        if teller not in self.nodes:
+            size = size_of(teller)
+            if len(self.nodes) >= MOST_NODES or self.name_bytes + size > MOST_NAME_BYTES:
+                return
+            self.name_bytes += size
+        self.nodes[teller] = ended_s
+
+    def _leave(self, teller: str) -> None:
+        if teller in self.nodes:
+            del self.nodes[teller]
+            self.name_bytes -= size_of(teller)
+
+    def _speak(self, lowest: int, teller: str, started_s: float) -> None:
+        """Note who started the ranks from ``lowest`` on last, where there is room for one more."""
+        known = self.speakers.get(lowest)
+        more = size_of(teller) - (size_of(known[0]) if known is not None else 0)
+        if (known is None and len(self.speakers) >= MOST_NODES) or self.name_bytes + more > MOST_NAME_BYTES:
+            return
+        self.name_bytes += more
+        self.speakers[lowest] = teller, started_s
 
     def _is_replaced(self, event: JobDescribed) -> bool:
         """Whether somebody else has started the ranks of ``event`` since; whom ``event`` replaces is forgotten."""
@@ -57,9 +94,8 @@ class JobLife:
             and event.started_s > started_s
             and not (self.nodes.get(teller) or 0.0) > event.started_s
         ):
-            self.nodes.pop(teller, None)
-        if lowest in self.speakers or len(self.speakers) < MOST_NODES:
-            self.speakers[lowest] = event.teller, event.started_s
+            self._leave(teller)
+        self._speak(lowest, event.teller, event.started_s)
         return False
 
     def _ran_beside(self, event: JobDescribed) -> bool:

@@ -2,7 +2,8 @@
 
 Rule of this file: pure and bounded. It assumes that a node's name is one node's, and guards where it is not: only a
 later measurement counts, and numbers of messages once. A node without a rating costs nothing here; one that is not
-described for a week makes room where there is none, and until then a newcomer waits.
+described for a week makes room where there is none, and until then a newcomer waits. One measurement can move the
+median of thousands: beyond a few of them, one finding reports all.
 """
 
 from collections.abc import Iterable
@@ -11,10 +12,11 @@ from typing import Any
 from paceline.events import Finding, NodeDescribed
 
 from .cluster_events import Heard
+from .episodes.crowd import Crowds
 from .episodes.finding import JobKey, finding
 from .episodes.lifecycle import Signal
 from .episodes.tracker import Tracker
-from .ratings.below import Usual, is_below, lows, usual
+from .ratings.below import Low, Usual, lows, stands, usual
 from .ratings.below_findings import BelowEpisode, BelowEvidence, coverage, said
 from .ratings.rated_speeds import Held, KindKey, NodeRatings, SpeedKey
 from .stored import Kept, StoredDecision
@@ -22,15 +24,18 @@ from .stored import Kept, StoredDecision
 #: Nodes, and speeds of all of them, that are kept: of 8 GPUs, 1,200 nodes.
 MOST_NODES, MOST_SPEEDS = 8_192, 100_000
 _FORGOTTEN_S = 7 * 86_400.0
+#: The findings of which many are reported together.
+_SORT = "below_rating: nodes"
 
 
 class ClusterRatings(StoredDecision):
     """Judges the ratings of one cluster; every event given to it must be of that one."""
 
-    layout = 2
+    layout = 3
     cluster: Kept[str]
     nodes: Kept[dict[str, NodeRatings]]
     tracker: Kept[Tracker[Any, Any]]
+    crowds: Kept[Crowds]
 
     def __init__(self) -> None:
         self.cluster = ""
@@ -38,6 +43,7 @@ class ClusterRatings(StoredDecision):
         #: The nodes that have a speed of each kind, and on which devices.
         self.groups: dict[KindKey, dict[str, set[SpeedKey]]] = {}
         self.tracker = Tracker(BelowEpisode)
+        self.crowds = Crowds()
         self._held = 0
         self._packed: bytes | None = None
 
@@ -51,10 +57,10 @@ class ClusterRatings(StoredDecision):
             return []
         self.cluster, self._packed = told.cluster, None
         gone = [] if ratings is not None else self._make_room(told.time_s)
-        if ratings is None and (len(self.nodes) >= MOST_NODES or self._held >= MOST_SPEEDS):
-            return gone
-        ratings = ratings or self.nodes.setdefault(told.node, NodeRatings(told.node))
-        return gone + self._describe(ratings, told)
+        if ratings is None and len(self.nodes) < MOST_NODES and self._held < MOST_SPEEDS:
+            ratings = self.nodes[told.node] = NodeRatings(told.node)
+        found = self._describe(ratings, told) if ratings is not None else []
+        return self.crowds.gather((_SORT, one) for one in gone + found)
 
     def _describe(self, ratings: NodeRatings, event: NodeDescribed) -> list[Finding]:
         before = dict(self._members(ratings))
@@ -101,20 +107,25 @@ class ClusterRatings(StoredDecision):
         found: set[str] = set()
         for kind, of_kind in usuals.items():
             for node, keys in self.groups.get(kind, {}).items():
-                speeds = self.nodes[node].speeds
-                low = {key for key in keys if of_kind and is_below(speeds[key], key.name, of_kind.low)}
-                if low != self._told(node) & keys:
+                speeds, told = self.nodes[node].speeds, self._told(node)
+                low = {key for key in keys if of_kind and stands(key, speeds[key], of_kind, told.get(key))}
+                if low != told.keys() & keys:
                     found.add(node)
         return found
 
-    def _told(self, node: str) -> set[SpeedKey]:
+    def _told(self, node: str) -> dict[SpeedKey, Low]:
+        """The speeds of ``node`` that lie under those of its kind, as they were reported last."""
         episode = self.tracker.get(node)
         seen = episode.evidence if episode is not None else None
-        return {low.key for low in seen.lows if low.against == "kind"} if seen is not None else set()
+        return {low.key: low for low in seen.lows if low.against == "kind"} if seen is not None else {}
 
     def _judge(self, ratings: NodeRatings, usuals: dict[KindKey, Usual | None]) -> list[Finding]:
-        known = {kind: usuals[kind] if kind in usuals else self._usual(kind) for kind, _ in ratings.members()}
-        found, node = lows(ratings, known), ratings.node
+        """``usuals`` is filled with what the next node of this message needs as well."""
+        for kind, _ in ratings.members():
+            if kind not in usuals:
+                usuals[kind] = self._usual(kind)
+        node = ratings.node
+        found = lows(ratings, usuals, self._told(node))
         episode = self.tracker.get(node)
         if not found:
             return self._say(node, "calm") if episode is not None else []

@@ -7,9 +7,11 @@ from collections.abc import Iterable
 
 from paceline.events import Finding
 from paceline.events.findings import STATE_ORDER
+from paceline.held_bytes import HeldBytes, size_of
 
 EPISODES, REVISIONS = 200, 40
-
+#: What all of them take: 200 findings of 40 revisions of 4 KB each.
+FINDING_BYTES = 32 * 2**20
 
 Episode = tuple[Finding, ...]
 
@@ -24,15 +26,31 @@ class FindingsBook:
 
     def __init__(self) -> None:
         self._episodes: dict[str, dict[int, Finding]] = {}
+        self._held = HeldBytes[tuple[str, int]](FINDING_BYTES)
+
+    @property
+    def bytes(self) -> int:
+        """What all of them take in memory."""
+        return self._held.bytes
+
+    def shrink(self, most_bytes: int) -> None:
+        """Keep ``most_bytes`` at most; the revisions that were taken in longest ago go."""
+        self._forget(self._held.shrink(most_bytes))
 
     def upsert(self, finding: Finding) -> None:
         """Take ``finding``; the same (id, revision) again changes nothing else."""
         revisions = self._episodes.setdefault(finding.id, {})
         revisions[finding.revision] = finding
         if len(revisions) > REVISIONS:
-            del revisions[sorted(revisions)[1]]
+            second = sorted(revisions)[1]
+            del revisions[second]
+            self._held.forget((finding.id, second))
+        if finding.revision in revisions:
+            self._forget(self._held.note((finding.id, finding.revision), size_of(finding)))
         if len(self._episodes) > EPISODES:
-            del self._episodes[self._least()]
+            least = self._least()
+            for revision in self._episodes.pop(least):
+                self._held.forget((least, revision))
 
     def episodes(self) -> list[Episode]:
         """Each episode's revisions, oldest first; confirmed episodes, then suspected, then recovered."""
@@ -41,6 +59,12 @@ class FindingsBook:
     def latest(self) -> list[Finding]:
         """Each episode's newest revision, in no order."""
         return [revisions[max(revisions)] for revisions in self._episodes.values()]
+
+    def _forget(self, gone: Iterable[tuple[str, int]]) -> None:
+        for key, revision in gone:
+            del self._episodes[key][revision]
+            if not self._episodes[key]:
+                del self._episodes[key]
 
     def _least(self) -> str:
         """The episode to forget: the oldest of those least worth seeing."""

@@ -4,11 +4,13 @@ Rule of this file: pure and bounded. Each attempt of a job has a buffer of its o
 """
 
 from collections import deque
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 from paceline import events
+from paceline.held_bytes import HeldBytes, size_of
 from paceline.job_life import JobLife, stages_of
 
 from .balance_book import BalanceBook
@@ -20,6 +22,12 @@ STEPS, PHASE_STEPS = 4096, 256
 LENGTHS_MAX = 8
 #: Windows of a length whose collectives are kept: an hour of those of 10 s, six of those of a minute.
 TRAFFIC_WINDOWS = 360
+#: Bytes of what its nodes say of it (16,384 of 8 ranks), of the names of ranks' nodes and devices, and of windows.
+DESCRIBED_BYTES, NAME_BYTES, WINDOW_BYTES = 64 * 2**20, 16 * 2**20, 16 * 2**20
+#: Bytes that each of these, and its findings, may keep where all jobs take too much.
+KEPT_BYTES = 2**20
+#: Bytes that count as one number of a step do; counted in whole pieces, so that not each message is something new.
+_CELL_BYTES, _PIECE = 4, 2**16
 LAYERS = (*events.PHASES, *events.OVERLAYS, events.STEP)
 WAITING = "communication"
 
@@ -46,6 +54,10 @@ class JobBuffer:
         self.nodes: dict[int, str] = {}
         self.devices: dict[int, str] = {}
         self.world_sizes: dict[int, int] = {}
+        self._part_bytes = HeldBytes[str](DESCRIBED_BYTES)
+        self._name_bytes = HeldBytes[int](NAME_BYTES)
+        self._window_bytes = HeldBytes[float](WINDOW_BYTES)
+        self._traffic_bytes = HeldBytes[tuple[float, float]](WINDOW_BYTES)
 
     @property
     def ended_s(self) -> float | None:
@@ -74,12 +86,28 @@ class JobBuffer:
 
     @property
     def cells(self) -> int:
-        """Numbers that its steps and phases take, and the times of its balancer."""
-        return self.matrix.cells + self.phases.cells + self.balance.cells
+        """Numbers that its steps and phases take, and the times of its balancer; and words as so many numbers."""
+        words = self.bytes // _PIECE * (_PIECE // _CELL_BYTES)
+        return self.matrix.cells + self.phases.cells + self.balance.cells + words
+
+    @property
+    def bytes(self) -> int:
+        """What takes no numbers: what nodes said, names, windows and findings."""
+        held = (self._part_bytes, self._name_bytes, self._window_bytes, self._traffic_bytes, self.findings)
+        return self.life.held_bytes + sum(one.bytes for one in held)
 
     def shrink(self) -> int:
-        """Keep half as many steps; how many numbers less that is, 0 where it goes no further."""
-        return self.matrix.shrink() + self.phases.shrink() + self.balance.shrink()
+        """Keep half as many steps and words; how many numbers less that is, 0 where it goes no further."""
+        before = self.cells
+        self.matrix.shrink()
+        self.phases.shrink()
+        self.balance.shrink()
+        self._forget_parts(self._part_bytes.shrink(_half(self._part_bytes.bytes)))
+        self._forget_names(self._name_bytes.shrink(_half(self._name_bytes.bytes)))
+        self._forget_windows(self._window_bytes.shrink(_half(self._window_bytes.bytes)))
+        self._forget_traffic(self._traffic_bytes.shrink(_half(self._traffic_bytes.bytes)))
+        self.findings.shrink(_half(self.findings.bytes))
+        return before - self.cells
 
     def heard(self, at_s: float) -> None:
         """A message of the job was written at ``at_s``."""
@@ -91,20 +119,30 @@ class JobBuffer:
         if event.teller not in self.described and len(self.described) >= RANKS_MAX:
             return
         self.described[event.teller] = event
+        self._forget_parts(self._part_bytes.note(event.teller, size_of(event)))
         self.life.update(event)
         for place in event.places:
             if 0 <= place.rank < RANKS_MAX:
-                self.nodes[place.rank], self.devices[place.rank] = event.node, place.device
+                self._name(place.rank, event.node, place.device)
 
     def window(self, event: events.JobWindow) -> None:
         """Keep the newest window of each length."""
         held = self.windows.get(event.length_s)
         if (held is None and len(self.windows) < LENGTHS_MAX) or (held is not None and event.start_s >= held.start_s):
             self.windows[event.length_s] = event
+            self._forget_windows(self._window_bytes.note(event.length_s, size_of(event)))
         if event.collectives and (event.length_s in self.traffic or len(self.traffic) < LENGTHS_MAX):
-            held_before = self.traffic.setdefault(event.length_s, deque(maxlen=TRAFFIC_WINDOWS))
-            if not held_before or event.start_s > held_before[-1].start_s:
-                held_before.append(event)
+            self._keep_traffic(self.traffic.setdefault(event.length_s, deque()), event)
+
+    def _keep_traffic(self, held: deque[events.JobWindow], event: events.JobWindow) -> None:
+        if held and event.start_s <= held[-1].start_s:
+            return
+        held.append(event)
+        self._forget_traffic(self._traffic_bytes.note((event.length_s, event.start_s), size_of(event)))
+        if len(held) > TRAFFIC_WINDOWS:
+            first = held[0].length_s, held[0].start_s
+            self._traffic_bytes.forget(first)
+            self._forget_traffic([first])
 
     def put(self, event: events.StepTimings) -> None:
         """Add a message of wide rows.
@@ -139,7 +177,32 @@ class JobBuffer:
     def _place(self, node: str, ranks: list[int], world_sizes: list[int], devices: list[str]) -> None:
         for who, world_size, device in zip(ranks, world_sizes, devices, strict=True):
             if 0 <= who < RANKS_MAX:
-                self.nodes[who], self.devices[who], self.world_sizes[who] = node, device, world_size
+                self._name(who, node, device)
+                self.world_sizes[who] = world_size
+
+    def _name(self, rank: int, node: str, device: str) -> None:
+        if self.nodes.get(rank) != node or self.devices.get(rank) != device:
+            self.nodes[rank], self.devices[rank] = node, device
+            self._forget_names(self._name_bytes.note(rank, size_of(node) + size_of(device)))
+
+    def _forget_parts(self, tellers: Iterable[str]) -> None:
+        for teller in tellers:
+            del self.described[teller]
+
+    def _forget_names(self, ranks: Iterable[int]) -> None:
+        for rank in ranks:
+            del self.nodes[rank], self.devices[rank]
+
+    def _forget_windows(self, lengths: Iterable[float]) -> None:
+        for length_s in lengths:
+            del self.windows[length_s]
+
+    def _forget_traffic(self, windows: Iterable[tuple[float, float]]) -> None:
+        """Of a length the windows that came first go first."""
+        for length_s, _ in windows:
+            self.traffic[length_s].popleft()
+            if not self.traffic[length_s]:
+                del self.traffic[length_s]
 
     def _settled_from(self, step: npt.NDArray[np.int64]) -> int:
         """The first step after the warm-up of this attempt, which may go on from a checkpoint at any step."""
@@ -148,6 +211,10 @@ class JobBuffer:
             first = int(numbers.min())
             self.first_step = first if self.first_step is None else min(first, self.first_step)
         return (self.first_step or 0) + events.WARM_UP_STEPS
+
+
+def _half(size: int) -> int:
+    return max(size // 2, KEPT_BYTES)
 
 
 def _whole(column: events.Column) -> npt.NDArray[np.int64]:

@@ -6,6 +6,7 @@ messages of two jobs in one row.
 
 from collections.abc import Iterable
 
+from paceline.held_bytes import size_of
 from paceline.selection import Head
 
 from .manifest import ProducerProof
@@ -13,6 +14,8 @@ from .numbers import Numbers
 
 #: Producers that are followed at most; their names come from outside.
 MOST_PRODUCERS = 100_000
+#: Bytes of their names: twice so many of 100 characters. They stand in the manifest, which must stay readable.
+MOST_NAME_BYTES = 48 * 2**20
 #: No producer has sent more: a number beyond it is none.
 _GREATEST = 2**53
 
@@ -33,7 +36,8 @@ class Proof:
             for one in told
             if one.runs and all(len(run) == 2 for run in one.runs)
         }
-        #: Messages of producers beyond ``MOST_PRODUCERS``.
+        self._name_bytes = sum(_names_of(key, one.node) for key, one in self._producers.items())
+        #: Messages of producers beyond ``MOST_PRODUCERS`` or ``MOST_NAME_BYTES``.
         self.unproved = unproved
 
     def note(self, topic: str, said: Head, *, kept: bool) -> bool:
@@ -42,9 +46,11 @@ class Proof:
             return True
         known = self._producers.get((topic, said.producer))
         if known is None:
-            if len(self._producers) >= MOST_PRODUCERS:
+            size = _names_of((topic, said.producer), said.node)
+            if len(self._producers) >= MOST_PRODUCERS or self._name_bytes + size > MOST_NAME_BYTES:
                 self.unproved += 1
                 return True
+            self._name_bytes += size
             known = self._producers[topic, said.producer] = _Producer(said.node, Numbers(), 0)
         new = known.numbers.add(said.sequence)
         known.kept += kept and new
@@ -64,6 +70,10 @@ class Proof:
             )
             for (topic, producer), one in self._producers.items()
         ]
+
+
+def _names_of(key: tuple[str, str], node: str) -> int:
+    return size_of(key) + size_of(node)
 
 
 def about(proof: Iterable[ProducerProof]) -> list[ProducerProof]:

@@ -10,11 +10,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from paceline.events import Finding, JobDescribed, Suggestion
+from paceline.held_bytes import HeldBytes
 from paceline.job_life import JobLife
 
 from .alert import Alert, at_least, of_finding, of_suggestion
 
 MOST_ALERTS, MOST_JOBS = 5_000, 10_000
+#: What the lives of jobs take: 10,000 of 10 nodes each, whose names have 200 characters.
+JOB_BYTES = 64 * 2**20
 #: The last revision of a finding, with its whole cost, comes some moments after the job's end, in no order with it.
 LAST_REVISION_S = 10.0
 #: An open episode is told again with what it has cost by then; silence of a day means that its teller is gone.
@@ -41,6 +44,7 @@ class AlertBook:
         self.jobs: dict[tuple[str, str], JobLife] = {}
         #: By job that has ended, when that was heard.
         self._ended_heard_s: dict[tuple[str, str], float] = {}
+        self._held = HeldBytes[tuple[str, str]](JOB_BYTES)
         #: Alerts that were forgotten because there were too many.
         self.shed = 0
 
@@ -56,8 +60,8 @@ class AlertBook:
 
     def forget_jobs(self) -> None:
         """Forget the lives of all jobs."""
-        self.jobs.clear()
-        self._ended_heard_s.clear()
+        for key in list(self.jobs):
+            self._forget_job(key)
 
     def standing(self, alert: Alert, now_s: float) -> Standing:
         """How ``alert`` stands at ``now_s``."""
@@ -123,7 +127,12 @@ class AlertBook:
             self._ended_heard_s.pop(key, None)
         else:
             self._ended_heard_s.setdefault(key, heard_s)
+        for gone in self._held.note(key, life.held_bytes):
+            self._forget_job(gone)
         if len(self.jobs) > MOST_JOBS:
-            oldest = next(iter(self.jobs))
-            del self.jobs[oldest]
-            self._ended_heard_s.pop(oldest, None)
+            self._forget_job(next(iter(self.jobs)))
+
+    def _forget_job(self, key: tuple[str, str]) -> None:
+        del self.jobs[key]
+        self._ended_heard_s.pop(key, None)
+        self._held.forget(key)

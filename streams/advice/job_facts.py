@@ -6,6 +6,7 @@ Rule of this file: pure and bounded; a job that was not heard of for longest goe
 import msgspec
 
 from paceline.events import JobDescribed, JobProfile, JobWindow
+from paceline.held_bytes import HeldBytes, size_of
 from paceline.job_life import JobLife
 
 from ..stored import Kept, Stored
@@ -15,6 +16,12 @@ MOST_JOBS = 2000
 #: Ranks whose processes are remembered, of a job.
 MOST_PLACES = 20_000
 MOST_LABELS = 32
+#: Bytes of the names of one job's nodes, a rank each: of 20,000 with 300 characters; and of its labels.
+MOST_NAME_BYTES, MOST_LABEL_BYTES = 8 * 2**20, 64 * 1024
+#: What all jobs take: 2,000 of 500 ranks.
+JOB_BYTES = 256 * 2**20
+#: What a rank takes beside the name of its node.
+_PLACE_BYTES = 192
 #: Windows of ``MEDIUM_WINDOW_S`` whose pace is kept.
 KEPT_PACE = 12
 
@@ -28,6 +35,8 @@ class JobFacts(msgspec.Struct, kw_only=True):
     batch_size: int | None = None
     labels: dict[str, str] = {}
     places: dict[int, tuple[str, int]] = {}
+    #: What the names of the nodes in ``places`` take.
+    name_bytes: int = 0
     #: Which parts of its nodes are there, and which have left.
     life: JobLife = msgspec.field(default_factory=lambda: JobLife(0))
     has_steps: bool = False
@@ -57,6 +66,21 @@ class JobFacts(msgspec.Struct, kw_only=True):
         """Whether all of its nodes have described it."""
         return self.world_size > 0 and len(self.places) >= self.world_size
 
+    @property
+    def held_bytes(self) -> int:
+        """What it takes in memory."""
+        about = size_of(self.labels) + size_of(self.kind) + size_of(self.pace)
+        return about + self.name_bytes + _PLACE_BYTES * len(self.places) + self.life.held_bytes
+
+    def place(self, rank: int, node: str, pid: int) -> None:
+        """Note where a rank runs, where there is room for it."""
+        known = self.places.get(rank)
+        more = size_of(node) - (size_of(known[0]) if known is not None else 0)
+        if (known is None and len(self.places) >= MOST_PLACES) or self.name_bytes + more > MOST_NAME_BYTES:
+            return
+        self.name_bytes += more
+        self.places[rank] = (node, pid)
+
     def is_kind(self, least_probability: float) -> str:
         """What kind of job it is: one that steps trains, whatever its GPUs look like; "" where nobody is sure."""
         if self.has_steps:
@@ -74,6 +98,14 @@ class Jobs(Stored):
         self.facts = {}
         #: Who starts jobs here, by the newest job that tells.
         self.scheduler = ""
+        self._held = HeldBytes[str](JOB_BYTES)
+
+    def loaded(self) -> None:
+        """Count again what they take."""
+        self._held = HeldBytes[str](JOB_BYTES)
+        for job, facts in list(self.facts.items()):
+            facts.name_bytes = sum(size_of(node) for node, _ in facts.places.values())
+            self._make_room(job)
 
     def of(self, job: str) -> JobFacts:
         """What is known of ``job``; nothing is remembered by asking."""
@@ -92,12 +124,12 @@ class Jobs(Stored):
         facts.described = True
         facts.world_size = max(event.world_size, 0)
         facts.batch_size = event.batch_size
-        facts.labels = dict(list(event.labels.items())[:MOST_LABELS])
+        facts.labels = _few(event.labels)
         self.scheduler = scheduler_of(facts.labels) or self.scheduler
         for place in event.places:
-            if place.rank in facts.places or len(facts.places) < MOST_PLACES:
-                facts.places[place.rank] = (place.node, place.pid)
+            facts.place(place.rank, place.node, place.pid)
         facts.life.update(event)
+        self._make_room(event.job)
         return fresh
 
     def profile(self, event: JobProfile) -> None:
@@ -135,6 +167,28 @@ class Jobs(Stored):
         else:
             facts = before
         while len(self.facts) >= MOST_JOBS:
-            del self.facts[next(iter(self.facts))]
+            self._forget(next(iter(self.facts)))
         self.facts[job] = facts
+        self._make_room(job)
         return facts if attempt == facts.attempt else None
+
+    def _make_room(self, job: str) -> None:
+        """Count what is kept of ``job``, the newest; those that were not heard of for longest go."""
+        for gone in self._held.note(job, self.facts[job].held_bytes):
+            self._forget(gone)
+
+    def _forget(self, job: str) -> None:
+        del self.facts[job]
+        self._held.forget(job)
+
+
+def _few(labels: dict[str, str]) -> dict[str, str]:
+    """The first ones, up to ``MOST_LABELS`` and ``MOST_LABEL_BYTES``."""
+    kept: dict[str, str] = {}
+    size = 0
+    for name, value in list(labels.items())[:MOST_LABELS]:
+        size += size_of(name) + size_of(value)
+        if size > MOST_LABEL_BYTES:
+            break
+        kept[name] = value
+    return kept

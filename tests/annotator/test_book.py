@@ -1,7 +1,12 @@
 """What is kept of jobs and nodes where events come late, twice, or from whoever was replaced."""
 
+import pytest
+
+from annotator import book as books
 from annotator.book import Book
-from tests.annotator.world import NOW_S, job, node_described
+from tests.annotator.world import NOW_S, job, node_described, profile
+
+LONG = "x" * 100_000
 
 
 def pods(book: Book) -> list[str]:
@@ -50,3 +55,19 @@ def test_nothing_is_kept_of_parts_that_are_over() -> None:
         book.update(job(pod=f"p{at}", started_s=NOW_S + at), NOW_S)
         book.update(job(pod="same", name="other", attempt=at), NOW_S)
     assert len(book.parts) == len(book._ranks) == 2
+
+
+def test_names_of_any_length_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest nodes, parts of jobs and profiles stay, and each that went is counted."""
+    for name in ("NODE_BYTES", "PART_BYTES", "PROFILE_BYTES", "HEARD_BYTES"):
+        monkeypatch.setattr(books, name, 2**20)
+    book = Book("default")
+    for at in range(50):
+        name = f"{at}{LONG}"
+        for event in (node_described(name, gpus=1), job(name, gpus=range(1)), profile(name)):
+            book.update(event, NOW_S)
+    for table in (book.nodes, book.parts, book.profiles, book._heard_s):
+        assert 0 < len(table) <= 2**20 / len(LONG)
+        assert "49xx" in str(next(reversed(table)))
+    assert len(book._ranks) == len(book.parts)
+    assert book.shed >= 3 * 40

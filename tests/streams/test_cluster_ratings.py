@@ -6,10 +6,15 @@ import msgspec
 import pytest
 
 from paceline import topics
+from paceline.accused_units import many_of
 from paceline.events import Finding, NodeDescribed, RatedSpeed
 from streams.cluster_events import Heard
 from streams.cluster_ratings import ClusterRatings
 from tests.rated_nodes import described, gpu, speed
+from tests.work_done import counted
+
+#: Answers to one message; a crowd begins with the last word on those that were reported one by one.
+MOST_ANSWERS = 10
 
 
 def say(*events: NodeDescribed, to: ClusterRatings | None = None) -> list[Finding]:
@@ -232,3 +237,65 @@ def test_where_there_is_no_room_a_newcomer_waits_for_a_node_of_last_week(monkeyp
     (over, new) = say(cpu("n3", 60e9, week), cpu("n1", 100e9, week + 1), cpu("n3", 60e9, week + 2), to=decision)[:2]
     assert (over.id, over.state) == (found.id, "recovered")
     assert new.nodes == ["n3"]
+
+
+def halves(slow: int, fast: int) -> list[NodeDescribed]:
+    """A kind that falls into two halves: the speed of one is four fifths of the other's."""
+    slower = [cpu(f"slow{at}", 80e9) for at in range(slow)]
+    return slower + [cpu(f"fast{at}", 100e9) for at in range(fast)]
+
+
+@pytest.mark.long
+def test_a_node_that_moves_the_median_of_hundreds_brings_one_finding() -> None:
+    """It counts them all; stored and read back, it goes on, and ends when they are measured to be good again."""
+    decision = ClusterRatings()
+    assert say(*halves(101, 100), to=decision) == []
+    (found,) = say(cpu("one", 100e9), to=decision)
+    many = many_of(found)
+    assert many is not None
+    assert (many.number, many.what, len(found.nodes), found.state) == (101, "nodes", 101, "confirmed")
+    decision = ClusterRatings.restore(decision.snapshot())
+    told = [say(cpu(f"slow{at}", 100e9, 1), to=decision) for at in range(101)]
+    assert max(map(len, told)) == 1
+    assert sum(map(len, told)) < 50
+    (over,) = told[-1]
+    assert (over.id, over.state) == (found.id, "recovered")
+
+
+@pytest.mark.long
+def test_a_median_that_flips_ends_no_finding() -> None:
+    """One node more on either side is no news of the others, until five of eight are as slow."""
+    decision = ClusterRatings()
+    say(*halves(101, 100), to=decision)
+    (found,) = say(cpu("one", 100e9), to=decision)
+    assert say(cpu("two", 80e9), cpu("three", 80e9), cpu("four", 100e9), cpu("five", 100e9), to=decision) == []
+    told = [say(cpu(f"more{at}", 80e9), to=decision) for at in range(100)]
+    assert max(map(len, told)) == 1
+    (over,) = [finding for answers in told for finding in answers if finding.state == "recovered"]
+    assert over.id == found.id
+
+
+def test_a_few_that_become_many_are_one_finding() -> None:
+    """Those that had one each end with it; a single one that recovers is no answer any more."""
+    decision = ClusterRatings()
+    told = [say(event, to=decision) for event in [*halves(0, 40), *halves(20, 0)]]
+    assert max(map(len, told)) <= MOST_ANSWERS
+    newest = {finding.id: finding for answers in told for finding in answers}
+    (crowd,) = (one for one in newest.values() if one.state != "recovered")
+    assert len(crowd.nodes) >= 18
+    assert len(newest) == 9
+
+
+@pytest.mark.long
+def test_what_is_usual_is_worked_out_once_a_message() -> None:
+    """Whatever the number of nodes that it moves, each with several speeds."""
+    names = ["gemm_float32", "memory_copy", "memory_triad", "disk_read"]
+
+    def several(node: str, value: float) -> NodeDescribed:
+        return described(node, 0, [speed("cpu", name, value) for name in names])
+
+    decision = ClusterRatings()
+    say(*(several(f"n{at}", 80e9 if at < 61 else 100e9) for at in range(121)), to=decision)
+    with counted(60_000):
+        (found,) = say(several("one", 100e9), to=decision)
+    assert len(found.nodes) == 61

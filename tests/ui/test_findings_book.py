@@ -1,3 +1,4 @@
+from ui import findings_book
 from ui.findings_book import EPISODES, REVISIONS, FindingsBook
 
 
@@ -36,3 +37,16 @@ def test_the_oldest_recovered_episode_is_forgotten_first(simulated_job):
     assert "open" in ids
     assert "e0" not in ids
     assert len(ids) == EPISODES
+
+
+def test_findings_of_any_length_are_bounded_in_bytes(simulated_job, monkeypatch):
+    """The newest stay; one that is larger than all there is leaves nothing behind."""
+    monkeypatch.setattr(findings_book, "FINDING_BYTES", 2**20)
+    book = FindingsBook()
+    for at in range(30):
+        book.upsert(simulated_job.finding(at, 99, "confirmed", id=f"e{at % 3}", summary="x" * 100_000)[1])
+    newest = sorted(finding.revision for finding in book.latest())
+    assert newest == [27, 28, 29]
+    assert 8 * 100_000 < book.bytes <= 2**20
+    book.upsert(simulated_job.finding(1, 99, "confirmed", id="large", summary="x" * 2**21)[1])
+    assert (book.episodes(), book.bytes) == ([], 0)

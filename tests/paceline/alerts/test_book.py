@@ -125,3 +125,17 @@ def test_a_restored_book_goes_on_as_if_nothing_had_been() -> None:
     for one in (held, again):
         one.update(later, 1700.0)
     assert again.alerts == held.alerts
+
+
+def test_jobs_under_names_of_any_length_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest job's life is known, and an old one has left nothing behind."""
+    monkeypatch.setattr(book, "JOB_BYTES", 2**20)
+    held = AlertBook()
+    for at in range(50):
+        held.update(described(job=f"{at}{'x' * 100_000}", ended_s=5.0), 1500.0)
+    assert 0 < len(held.jobs) <= 10
+    assert len(held._ended_heard_s) == len(held.jobs)
+    assert next(reversed(held.jobs))[1].startswith("49x")
+    held.forget_jobs()
+    held.update(described(job="next"), 1500.0)
+    assert len(held.jobs) == 1

@@ -1,0 +1,74 @@
+"""How many bytes is kept of what comes from outside, and what goes where that is too many.
+
+Rule of this file: pure. A number of entries bounds no memory where anybody who may write to the bus chooses how long
+their names are. Sizes are estimates, rather too high than too low, and the same whenever they are asked for.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+#: What any object takes beside its content, and a number in a list: Python's, on a 64-bit machine.
+_OBJECT, _NUMBER = 64, 40
+Key = TypeVar("Key")
+
+
+def size_of(value: Any) -> int:
+    """Bytes that an event, or a part of one, takes in memory.
+
+    >>> size_of("node-1"), size_of(["node-1", 2.5]), size_of("\\N{SNOWMAN}"), size_of([1.0] * 1000)
+    (70, 198, 68, 40064)
+    """
+    size, waiting = 0, [value]
+    while waiting:
+        one = waiting.pop()
+        size += _OBJECT
+        if isinstance(one, str):
+            size += len(one) if one.isascii() else 4 * len(one)
+        elif isinstance(one, bytes):
+            size += len(one)
+        elif isinstance(one, msgspec.Struct):
+            waiting += (getattr(one, name) for name in one.__struct_fields__)
+        elif isinstance(one, dict):
+            waiting += one
+            waiting += one.values()
+        elif isinstance(one, list) and one and isinstance(one[0], int | float) and isinstance(one[-1], int | float):
+            size += _NUMBER * len(one)
+        elif isinstance(one, Iterable):
+            waiting += one
+    return size
+
+
+class HeldBytes(Generic[Key]):
+    """The bytes that entries take, by key; beyond ``most_bytes`` those that were noted longest ago go.
+
+    The entries themselves are their owner's, who lets go of the keys that are named.
+
+    >>> held = HeldBytes[str](most_bytes=300)
+    >>> held.note("a", 50), held.note("b", 50), held.note("c", 50), held.bytes
+    ([], [], ['a'], 230)
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes, self.bytes = most_bytes, 0
+        self._sizes: dict[Key, int] = {}
+
+    def note(self, key: Key, size: int) -> list[Key]:
+        """``size`` bytes are kept of ``key`` now; the keys to let go of, which may be this one, too."""
+        self.forget(key)
+        self._sizes[key] = size + size_of(key)
+        self.bytes += self._sizes[key]
+        return self.shrink(self._most_bytes)
+
+    def forget(self, key: Key) -> None:
+        """Nothing is kept of ``key`` any more."""
+        self.bytes -= self._sizes.pop(key, 0)
+
+    def shrink(self, most_bytes: int) -> list[Key]:
+        """The keys to let go of, so that the others take ``most_bytes`` at most."""
+        gone = []
+        while self.bytes > most_bytes:
+            gone.append(next(iter(self._sizes)))
+            self.forget(gone[-1])
+        return gone

@@ -1,0 +1,42 @@
+"""What is kept from outside is counted in bytes."""
+
+import msgspec
+import pytest
+
+from paceline.events import RankPlace
+from paceline.held_bytes import HeldBytes, size_of
+from paceline.job_life import MOST_NAME_BYTES, MOST_NODES, JobLife
+from tests.derived_events import described
+
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize("value", [LONG, [LONG], {LONG: 1}, {1: (LONG,)}, described(node=LONG), ("é" * 50_000,)])
+def test_a_long_name_counts_wherever_it_stands(value: object) -> None:
+    assert 100_000 < size_of(value) < 203_000
+
+
+def test_what_was_noted_again_is_the_newest() -> None:
+    """It goes last, and counts once; what is larger than all there is goes at once."""
+    held = HeldBytes[int](1_000)
+    assert [held.note(key, 336) for key in (1, 2, 1, 3)] == [[], [], [], [2]]
+    assert held.bytes == 800
+    assert held.note(9, 5_000) == [1, 3, 9]
+    assert held.bytes == 0
+
+
+def test_a_job_under_thousands_of_long_names_is_bounded_in_bytes() -> None:
+    """Whoever is beyond it is passed over; who was known before still leaves, and its room is free again."""
+    life = JobLife(0)
+    life.update(described(node="node-1"))
+    place = RankPlace(rank=0, local_rank=0, node="n", device="cpu", pid=1)
+    for at in range(1_000):
+        places = [msgspec.structs.replace(place, rank=at)]
+        life.update(described(node=f"{at}{LONG}", places=places))
+    held = [*life.nodes, *(teller for teller, _ in life.speakers.values())]
+    assert sum(map(len, held)) < life.held_bytes < MOST_NAME_BYTES + 128 * MOST_NODES
+    assert 35 < len(life.nodes) < 90
+    life.update(described(node="node-1", ended_s=9.0))
+    assert life.nodes["node-1"] == 9.0
+    again = msgspec.convert(msgspec.to_builtins(life), JobLife)
+    assert (again, again.held_bytes) == (life, life.held_bytes)
