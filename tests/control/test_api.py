@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import httpx
@@ -24,9 +25,10 @@ from fastapi import FastAPI, Request
 from control.api import captures, gswarm, jobs, sessions, suggestions
 from control.api.app import Parts, application
 from control.book import Book
-from control.captures import CaptureBook
+from control.captures import NOBODY, UNHEARD_S, CaptureBook
 from control.changes import MOST_RECORDING, SessionChanges, Teller
 from control.export.room import LEAST_FREE_BYTES, MOST_SENT
+from control.following import BusReader
 from control.meters import Meters
 from control.sessions.folder import SessionFolder
 from control.sessions.manifest import Manifest, Segment, read_manifest
@@ -34,6 +36,8 @@ from control.sessions.segments import SegmentWriter
 from control.sessions.store import SessionStore
 from paceline import control_access, topics, wire
 from paceline.events import AuditEntry, BalancePlan, CapturePiece, SessionState, Suggestion
+from paceline.events.silence import CAPTURE_SILENT_S
+from paceline.kafka.settings import BrokerSettings
 from paceline.settings import CONTROL_TOKEN
 from paceline.topics import Topic
 from paceline.web.failures import RefusedError
@@ -91,6 +95,7 @@ class Bus:
         self.away = False
         self.commands: list[tuple[str, str, dict[str, Any], str]] = []
         self.clusters: list[str] = []
+        self.command_id = "0123456789abcdef"
         self.events: list[tuple[Topic, Any]] = []
         self.audited: list[tuple[str, str, str, str]] = []
         self.states: list[tuple[str, SessionState | None]] = []
@@ -103,7 +108,7 @@ class Bus:
         self.check()
         self.clusters.append(cluster)
         self.commands.append((target, action, arguments, issuer))
-        return "0123456789abcdef"
+        return self.command_id
 
     def event(self, topic: Topic, event: Any) -> None:
         wire.decode(topic, wire.encode(event))
@@ -123,6 +128,8 @@ class Control:
         self._client: httpx.Client | None = None
         self.book, self.bus, self.recorders = Book(), Bus(), Recorders()
         self.store, self.captures = SessionStore(root), CaptureBook()
+        self.steady_s = 1000.0
+        self.reader = BusReader(BrokerSettings(), self.book, self.captures, clock=lambda: self.steady_s)
         self.changes = SessionChanges(
             self.store,
             self.recorders,
@@ -158,7 +165,7 @@ class Control:
             sessions.router(self.changes, self.book, self.reading, "default", allowed),
             suggestions.router(self.book, self.bus, allowed),
             jobs.router(self.book, self.bus, self.cluster_of, allowed, refusal),
-            captures.router(self.captures, self.book, self.bus, self.cluster_of, allowed),
+            captures.router(self.captures, self.book, self.bus, self.cluster_of, allowed, lambda: self.steady_s),
             gswarm.router(self.book, self.changes, "default", allowed),
         ]
         return application(Parts(routers, lambda: None, Meters(lambda: True, lambda: 0, self.changes.states)))
@@ -741,6 +748,57 @@ def test_a_session_of_what_nobody_reports_is_begun_with_a_warning(control: Contr
     assert control.start("e", keep=True).status_code == 422
 
 
+def trace_piece(capture: str, content: bytes) -> CapturePiece:
+    """The trace of rank 2 of resnet, whole."""
+    return CapturePiece(
+        cluster="default",
+        job="resnet",
+        attempt=0,
+        node="n1",
+        rank=2,
+        capture=capture,
+        pieces=1,
+        bytes=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+        content=base64.b64encode(content).decode(),
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("set_by_s", [CAPTURE_SILENT_S + 1.0, -8 * 3600.0])
+def test_a_wall_clock_that_is_set_moves_no_wait_of_a_capture(
+    control: Control, monkeypatch: pytest.MonkeyPatch, set_by_s: float
+) -> None:
+    """A trace on its way is taken, and that nobody answers is told after a minute."""
+    wall_s = [1_800_000_000.0]
+    for module in ("control.api.captures.time", "control.following.time"):
+        monkeypatch.setattr(module, SimpleNamespace(time=lambda: wall_s[0], monotonic=time.monotonic))
+    describe(control, "resnet")
+
+    def ask(*ranks: int) -> str:
+        answer = control.client.post("/v1/jobs/resnet/captures", json={"ranks": ranks}, headers=MAY)
+        return str(answer.json()["capture"])
+
+    def states(capture: str) -> list[tuple[str, str]]:
+        rows = control.client.get(f"/v1/captures/{capture}").json()["ranks"]
+        return [(row["state"], row["reason"]) for row in rows]
+
+    golden = wire.decode(topics.AUDIT, (GOLDEN / "v1" / "AuditEntry.json").read_bytes())
+    accepted = {"outcome": "accepted", "reason": "3 steps of ranks 2 are being captured"}
+    unheard = ask(3)
+    control.bus.command_id = "fedcba9876543210"
+    capture = ask(2)
+    entry = msgspec.structs.replace(golden, command_id=control.bus.command_id, **accepted)
+    control.reader._take(topics.AUDIT, [Message(topics.AUDIT.name, 0, 0, 0, None, wire.encode(entry))])
+    wall_s[0] += set_by_s
+    assert states(capture) == [("running", "")]
+    assert states(unheard) == [("asked", "")]
+    control.captures.update(trace_piece(capture, b"x"))
+    assert states(capture) == [("done", "")]
+    control.steady_s += UNHEARD_S + 1.0
+    assert states(unheard) == [("failed", NOBODY)]
+
+
 @pytest.mark.long
 def test_a_capture_is_asked_for_and_its_traces_are_handed_out(control: Control) -> None:
     describe(control, "resnet", world_size=8)
@@ -750,20 +808,7 @@ def test_a_capture_is_asked_for_and_its_traces_are_handed_out(control: Control) 
     arguments = {"capture": capture, "ranks": "2,5", "steps": 3}
     assert control.bus.commands == [("job:resnet", "capture", arguments, "ada@login")]
     content = gzip.compress(b"{}")
-    control.captures.update(
-        CapturePiece(
-            cluster="default",
-            job="resnet",
-            attempt=0,
-            node="n1",
-            rank=2,
-            capture=capture,
-            pieces=1,
-            bytes=len(content),
-            sha256=hashlib.sha256(content).hexdigest(),
-            content=base64.b64encode(content).decode(),
-        )
-    )
+    control.captures.update(trace_piece(capture, content))
     told = control.client.get(f"/v1/captures/{capture}").json()
     assert [(row["rank"], row["state"]) for row in told["ranks"]] == [(2, "done"), (5, "asked")]
     assert control.client.get(f"/v1/captures/{capture}/traces/2").content == content
