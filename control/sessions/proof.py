@@ -13,7 +13,7 @@ from .numbers import Numbers
 
 #: Producers that are followed at most; their names come from outside.
 MOST_PRODUCERS = 100_000
-#: No producer has sent more: a number beyond it is none.
+#: No producer has sent more: a number beyond it is none. All together lack no more than that, as ``Count`` has it.
 _GREATEST = 2**53
 
 
@@ -31,7 +31,7 @@ class Proof:
                 one.node, Numbers([list(run) for run in one.runs], one.repeated, one.forgotten), one.kept
             )
             for one in told
-            if one.runs and all(len(run) == 2 for run in one.runs)
+            if one.runs
         }
         #: Messages of producers beyond ``MOST_PRODUCERS``.
         self.unproved = unproved
@@ -72,5 +72,5 @@ def about(proof: Iterable[ProducerProof]) -> list[ProducerProof]:
 
 
 def missing(proof: Iterable[ProducerProof]) -> int:
-    """How many numbered messages never came."""
-    return sum(Numbers(one.runs, forgotten=one.forgotten).missing_count for one in about(proof))
+    """How many numbered messages never came; no more than a manifest may tell."""
+    return min(_GREATEST, sum(Numbers(one.runs, forgotten=one.forgotten).missing_count for one in about(proof)))

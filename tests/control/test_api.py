@@ -327,6 +327,28 @@ def test_a_manifest_that_cannot_be_read_is_told_and_can_be_deleted(control: Cont
     assert control.client.delete("/v1/sessions/odd", headers=MAY).status_code == 204
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "runs",
+    [[[]], [[1]], [[0, 4], []], [[0, 4], [6]], [[1, 2, 3]], [[5, 1]], [[3, 4], [1, 2]], [[0, 5], [5, 9]]],
+)
+def test_a_manifest_whose_runs_of_numbers_are_none_is_damaged(control: Control, runs: list[Any]) -> None:
+    """It is told as such by every route, and never a server error."""
+    control.start("odd")
+    folder = control.store.folder("odd")
+    manifest = msgspec.json.decode(folder.manifest.read_bytes())
+    proof = {"topic": "t", "producer": "collect-1", "runs": runs, "kept": 1}
+    folder.manifest.write_bytes(msgspec.json.encode({**manifest, "proof": [proof]}))
+    control.recorders.end(folder, "")
+    for method, path in (("GET", ""), ("POST", "/stop"), ("POST", "/recover"), ("GET", "/stat"), ("GET", "/export")):
+        answer = control.client.request(method, f"/v1/sessions/odd{path}", headers=MAY)
+        assert (path, answer.status_code, "odd/manifest.json: damaged" in reason(answer)) == (path, 409, True)
+    (listed,) = control.client.get("/v1/sessions").json()["sessions"]
+    assert listed["state"] == "damaged"
+    assert control.recorders.finishing == []
+    assert control.client.delete("/v1/sessions/odd", headers=MAY).status_code == 204
+
+
 @pytest.mark.slow
 def test_a_manifest_from_the_future_is_refused_not_misread(control: Control) -> None:
     control.start("late")
