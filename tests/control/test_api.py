@@ -305,7 +305,7 @@ def test_a_control_that_starts_goes_on_with_what_nobody_stopped(control: Control
     control.recorders.end(control.store.folder("cut"), "")
     control.recorders.end(control.store.folder("ended"), "stopped")
     again = Control(control.store.root)
-    assert again.changes.go_on() == ["cut"]
+    assert again.changes.go_on() == (["cut"], [])
     again.recorders.close()
 
 
@@ -487,6 +487,46 @@ def test_of_many_who_start_the_last_session_one_may(control: Control) -> None:
     with ThreadPoolExecutor(8) as pool:
         codes = list(pool.map(lambda number: control.start(f"more{number}").status_code, range(8)))
     assert sorted(codes) == [201] + [409] * 7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left", ["interrupted", "failed", ""])
+def test_of_many_who_recover_the_last_session_one_may(control: Control, left: str) -> None:
+    """A session counts from when it has a recorder, though its manifest tells of none before that writes one."""
+    for name in ("a", "b", "c"):
+        control.start(name)
+        control.recorders.end(control.store.folder(name), left)
+    for number in range(MOST_RECORDING - 1):
+        control.start(f"s{number}")
+
+    def recover(name: str) -> int:
+        return control.client.post(f"/v1/sessions/{name}/recover", headers=MAY).status_code
+
+    with ThreadPoolExecutor(3) as pool:
+        assert sorted(pool.map(recover, ("a", "b", "c"))) == [202, 409, 409]
+    assert control.start("more").status_code == 409
+    (recovered,) = control.recorders.finishing
+    control.recorders.end(control.store.folder(recovered), "stopped")
+    assert control.start("more").status_code == 201
+
+
+@pytest.mark.slow
+def test_a_control_that_starts_goes_on_with_as_many_as_it_may(control: Control) -> None:
+    """Those that have a recorder count, and what is left is told; once others have ended there is room for it."""
+    names = [f"s{number:02}" for number in range(MOST_RECORDING + 4)]
+    for name in names[:MOST_RECORDING]:
+        control.start(name)
+    for name in names[2:MOST_RECORDING]:
+        control.recorders.end(control.store.folder(name), "interrupted")
+    for name in names[MOST_RECORDING:]:
+        control.start(name)
+        control.recorders.end(control.store.folder(name), "interrupted")
+    again = Control(control.store.root)
+    assert again.changes.go_on() == (names[2:MOST_RECORDING], names[MOST_RECORDING:])
+    assert again.changes.go_on() == ([], names[MOST_RECORDING:])
+    again.recorders.end(again.store.folder("s05"), "stopped")
+    assert again.changes.go_on() == (names[MOST_RECORDING:][:1], names[MOST_RECORDING:][1:])
+    again.recorders.close()
 
 
 @pytest.mark.parametrize("length", [LONG, 43, 200])

@@ -98,8 +98,8 @@ def test_control_goes_on_with_it_when_they_answer(recorded: Callable[..., Broker
 
     teller = Teller(lambda name, state: None, lambda *_: None, lambda: None)
     changes = SessionChanges(store, Launcher(), None, teller)  # type: ignore[arg-type]
-    assert changes.go_on("another reason") == []
-    assert changes.go_on(BROKERS_AWAY) == started == ["s"]
+    assert changes.go_on("another reason").started == []
+    assert changes.go_on(BROKERS_AWAY).started == started == ["s"]
 
 
 def test_a_manifest_takes_a_twentieth_of_the_time(recorded: Callable[..., Brokers]) -> None:
