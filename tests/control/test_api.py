@@ -731,6 +731,26 @@ def test_a_foreign_name_is_refused(until: Callable[..., None]) -> None:
 
 
 @pytest.mark.long
+def test_those_who_ask_for_all_sessions_have_each_manifest_read_once(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has a hundred thousand producers takes a second to read."""
+    for name in ("a", "b", "c"):
+        control.start(name)
+    control.recorders.end(control.store.folder("c"), "stopped")
+    read: list[str] = []
+
+    def counted(path: Path) -> Manifest:
+        read.append(path.parent.name)
+        return read_manifest(path)
+
+    monkeypatch.setattr("control.sessions.store.read_manifest", counted)
+    for path in ("/v1/sessions", "/status", "/profiling/sessions", "/metrics") * 2:
+        assert control.client.get(path).status_code == 200
+    assert max(map(read.count, read)) == 1
+
+
+@pytest.mark.long
 def test_metrics_tell_sessions_by_state(control: Control) -> None:
     control.start("one")
     text = control.client.get("/metrics").text
