@@ -4,6 +4,7 @@ Rule of this file: pure and bounded, in entries and in bytes; time is an argumen
 start, so that control holds nothing that another control would not know.
 """
 
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -37,8 +38,8 @@ PLAN_BYTES, JOB_BYTES = 64 * MIB, 64 * MIB
 NODE_BYTES, INVENTORY_BYTES, ANSWER_BYTES = 256 * MIB, 96 * MIB, 32 * MIB
 #: What an entry takes beside its bytes; and how much larger an event's numbers are as Python's than as JSON.
 _ENTRY_BYTES, _UNPACKED = 1024, 8
-#: What one node takes in what is known of its job.
-_PART_BYTES = 512
+#: What a node, or who speaks for a rank, takes in what is known of its job, beside its name.
+_PART_BYTES = 256
 V = TypeVar("V")
 
 
@@ -96,11 +97,19 @@ class Heard(NamedTuple):
 
 
 class KnownJob(NamedTuple):
-    """The newest run of a job, as its nodes described it; ``world_size`` 0: not known."""
+    """The newest run of a job, as its nodes described it, whose names take so many bytes; ``world_size`` 0: not
+    known."""
 
     cluster: str
     world_size: int
     life: JobLife
+    name_bytes: int = 0
+
+    @property
+    def size(self) -> int:
+        """What it takes in memory."""
+        parts = len(self.life.nodes) + len(self.life.speakers)
+        return sys.getsizeof(self.cluster) + self.name_bytes + _PART_BYTES * parts
 
 
 class Book:
@@ -229,10 +238,10 @@ class Book:
         known = self._jobs.get(event.job)
         if known is None or known.life.succeeded_by(event):
             known = KnownJob(event.cluster, event.world_size, JobLife(event.attempt))
-        known.life.update(event)
+        known = known._replace(name_bytes=known.name_bytes + _update(known.life, event))
         if event.attempt == known.life.attempt:
             known = known._replace(cluster=event.cluster, world_size=event.world_size)
-        self._jobs.put(event.job, known, len(known.cluster) + _PART_BYTES * len(known.life.nodes))
+        self._jobs.put(event.job, known, known.size)
 
     def _heard(self, event: DeviceSamples | HostSamples, raw: bytes, now_s: float) -> None:
         known = self._nodes.get(event.node) or Heard(now_s)
@@ -245,6 +254,24 @@ class Book:
         self._audit.put(str(self._audited), entry, size)
         answers = [*(self._answers.get(entry.command_id) or ()), entry][-MOST_OF_A_COMMAND:]
         self._answers.put(entry.command_id, answers, size * len(answers))
+
+
+def _update(life: JobLife, event: JobDescribed) -> int:
+    """Tell ``life`` of ``event``; by how many bytes its names are more then.
+
+    Only what ``event`` may change is looked at, for a job has thousands of nodes: who tells it, and who spoke before.
+    """
+    lowest = min((place.rank for place in event.places), default=-1)
+    tellers = {event.teller, *(life.speakers[lowest][:1] if lowest in life.speakers else ())}
+
+    def name_bytes() -> int:
+        names = [teller for teller in tellers if teller in life.nodes]
+        names += life.speakers[lowest][:1] if lowest in life.speakers else ()
+        return sum(map(sys.getsizeof, names))
+
+    before = name_bytes()
+    life.update(event)
+    return name_bytes() - before
 
 
 def _replaces(event: BalancePlan, known: BalancePlan) -> bool:
