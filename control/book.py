@@ -21,6 +21,7 @@ from paceline.events import (
     Suggestion,
     Thresholds,
 )
+from paceline.held_bytes import size_of
 from paceline.job_life import JobLife
 from paceline.topics import SESSION, SUGGESTION, Topic
 
@@ -37,8 +38,6 @@ PLAN_BYTES, JOB_BYTES = 64 * MIB, 64 * MIB
 NODE_BYTES, INVENTORY_BYTES, ANSWER_BYTES = 256 * MIB, 96 * MIB, 32 * MIB
 #: What an entry takes beside its bytes; and how much larger an event's numbers are as Python's than as JSON.
 _ENTRY_BYTES, _UNPACKED = 1024, 8
-#: What one node takes in what is known of its job.
-_PART_BYTES = 512
 V = TypeVar("V")
 
 
@@ -232,7 +231,7 @@ class Book:
         known.life.update(event)
         if event.attempt == known.life.attempt:
             known = known._replace(cluster=event.cluster, world_size=event.world_size)
-        self._jobs.put(event.job, known, len(known.cluster) + _PART_BYTES * len(known.life.nodes))
+        self._jobs.put(event.job, known, size_of(known.cluster) + known.life.held_bytes)
 
     def _heard(self, event: DeviceSamples | HostSamples, raw: bytes, now_s: float) -> None:
         known = self._nodes.get(event.node) or Heard(now_s)

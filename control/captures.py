@@ -1,7 +1,8 @@
 """Captures: profiler traces of ranks, put together from their pieces.
 
 Rule of this file: bounded, whatever comes: pieces in any order and twice, of captures that nobody here asked for, with
-sizes and checksums that do not fit. A trace is handed out only when it is what its sender summed up.
+sizes and checksums that do not fit. A trace is handed out only when it is what its sender summed up. Time is an
+argument, of a monotonic clock: no wait moves when somebody sets the machine's.
 """
 
 import base64
@@ -13,9 +14,12 @@ from typing import Any, NamedTuple
 
 from paceline.events import CAPTURE_PIECE_BYTES, AuditEntry, CapturePiece
 from paceline.events.silence import CAPTURE_SILENT_S
+from paceline.held_bytes import size_of
 
-#: Captures and bytes that are kept: the oldest go first.
+#: Captures and bytes that are kept, with the names of their jobs and nodes: the oldest go first.
 MOST_CAPTURES, MOST_BYTES = 100, 512 * 1024 * 1024
+#: What a piece that waits for the others takes beside its bytes.
+_PART_BYTES = 128
 #: Whoever has a rank answers within this of the others; and when none has answered at all, there is nobody.
 SETTLED_S, UNHEARD_S = 10.0, 60.0
 NOBODY = "no answer: is the job running, with its sidecars on this Kafka?"
@@ -29,6 +33,11 @@ class _Trace:
         self.parts: dict[int, bytes] = {}
         self.whole: bytes | None = None
         self.about: tuple[int, int, str] | None = None
+
+    @property
+    def size(self) -> int:
+        """What it takes in memory: its bytes, and the name of its node, which comes from outside."""
+        return self.bytes + _PART_BYTES * len(self.parts) + size_of(self.node)
 
     def take(self, piece: CapturePiece) -> None:
         """Take in a piece; what does not fit the others fails the trace."""
@@ -75,14 +84,20 @@ class CaptureTold(NamedTuple):
 
 
 class _Capture:
-    def __init__(self, job: str, steps: int, asked_s: float) -> None:
+    def __init__(self, job: str, steps: int, asked_s: float | None) -> None:
+        #: ``asked_s`` None: another control asked for it.
         self.job, self.steps, self.asked_s = job, steps, asked_s
         self.ranks: OrderedDict[int, _Trace] = OrderedDict()
         self.answered_s: float | None = None
 
+    @property
+    def size(self) -> int:
+        """What it takes in memory, with the name of its job."""
+        return size_of(self.job) + sum(trace.size for trace in self.ranks.values())
+
     def tick(self, now_s: float) -> None:
         """Give up ranks of whom nothing more will come."""
-        if not self.asked_s:
+        if self.asked_s is None:
             return
         for trace in self.ranks.values():
             if trace.state == "asked" and self.answered_s is not None and now_s - self.answered_s > SETTLED_S:
@@ -114,7 +129,7 @@ class CaptureBook:
         with self._lock:
             held = self._captures.get(piece.capture)
             if held is None:
-                held = self._captures[piece.capture] = _Capture(piece.job, 0, 0.0)
+                held = self._captures[piece.capture] = _Capture(piece.job, 0, None)
             if held.job == piece.job and (piece.rank in held.ranks or (held.steps == 0 and len(held.ranks) < 64)):
                 trace = held.ranks.setdefault(piece.rank, _Trace())
                 trace.take(piece)
@@ -167,12 +182,13 @@ class CaptureBook:
 
     def _bound(self, newest: _Capture, arriving: _Trace | None = None) -> None:
         """Forget the oldest, first of those that nobody here asked for; then the trace that has no room."""
-        size = sum(trace.bytes for one in self._captures.values() for trace in one.ranks.values())
+        size = sum(one.size for one in self._captures.values())
         while (size > MOST_BYTES or len(self._captures) > MOST_CAPTURES) and len(self._captures) > 1:
             others = [(one.steps > 0, name) for name, one in self._captures.items() if one is not newest]
             oldest = next((name for ours, name in others if not ours), others[0][1])
-            size -= sum(trace.bytes for trace in self._captures.pop(oldest).ranks.values())
+            size -= self._captures.pop(oldest).size
         if size > MOST_BYTES and arriving is not None:
+            arriving.node = ""
             arriving.fail(f"no room: control keeps {MOST_BYTES >> 20} MiB of traces; ask for fewer ranks or steps")
         while len(self._commands) > MOST_CAPTURES:
             self._commands.popitem(last=False)

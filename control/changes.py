@@ -38,6 +38,13 @@ class Teller(NamedTuple):
     check: Callable[[], None]
 
 
+class GoneOn(NamedTuple):
+    """Sessions that are recorded again, and those that are ``left``: as many as may be are recorded."""
+
+    started: list[str]
+    left: list[str]
+
+
 class SessionChanges:
     """Changes the sessions of ``store``."""
 
@@ -120,7 +127,8 @@ class SessionChanges:
         """Finish a session whose recorder is gone, with what the brokers still hold.
 
         Raises:
-            RefusedError: 404 there is none, 409 it needs none, 503 the brokers do not answer.
+            RefusedError: 404 there is none, 409 it needs none, or too many are recorded, 503 the brokers do not
+                answer, 507 the disk is full.
         """
         manifest = self.manifest(name)
         if manifest.state.state in LIVE:
@@ -154,18 +162,25 @@ class SessionChanges:
         self._teller.state(name, None)
         self._teller.audit("session_delete", _target(name), issuer, "")
 
-    def go_on(self, because: str = "") -> list[str]:
-        """Go on with what nobody has stopped, where the reason begins ``because``; which sessions that are."""
-        names = []
-        for name in self._store.names():
-            try:
-                state = self._store.state(name)
-                if state.state == "interrupted" and state.reason.startswith(because):
+    def go_on(self, because: str = "") -> GoneOn:
+        """Go on with what nobody has stopped, where the reason begins ``because``, as far as there is room."""
+        started: list[str] = []
+        left: list[str] = []
+        with self._turn:
+            recording = self._recording()
+            for name in self._store.names():
+                try:
+                    state = self._store.state(name)
+                    if name in recording or state.state != "interrupted" or not state.reason.startswith(because):
+                        continue
+                    if len(recording) + len(started) >= MOST_RECORDING:
+                        left.append(name)
+                        continue
                     self._launcher.start(self._store.folder(name))
-                    names.append(name)
-            except (ManifestError, NoSessionError, OSError):
-                continue  # It is listed with what is wrong with it.
-        return names
+                    started.append(name)
+                except (ManifestError, NoSessionError, OSError):
+                    continue  # It is listed with what is wrong with it.
+        return GoneOn(started, left)
 
     def _launch(self, folder: SessionFolder, *, finish: bool) -> None:
         try:
@@ -181,8 +196,20 @@ class SessionChanges:
         except OSError as error:
             raise RefusedError(507, "sessions", f"{self._store.root}: {error.strerror}") from error
 
+    def _recording(self) -> set[str]:
+        """The sessions here that have a recorder: from when it holds its lock, which is before its first manifest."""
+        names = set()
+        for name in self._store.names():
+            try:
+                state = self._store.state(name).state
+                if state in LIVE or (state in RECOVERABLE and self._store.folder(name).is_locked()):
+                    names.add(name)
+            except (ManifestError, NoSessionError):
+                continue
+        return names
+
     def _check_room(self) -> None:
-        recording = [state.name for state in self.states() if state.state in LIVE and state.host == self._host]
+        recording = self._recording()
         if len(recording) >= MOST_RECORDING:
             raise RefusedError(409, "sessions", f"{len(recording)} are recorded at a time; stop one first")
         try:

@@ -37,12 +37,21 @@ STARTS: Mapping[Topic, Start] = {
 
 
 class BusReader:
-    """Reads the bus into ``book`` and ``captures``; ``on_back`` is called each time that all was read."""
+    """Reads the bus into ``book`` and ``captures``; ``on_back`` is called each time that all was read.
+
+    ``clock`` is the monotonic one by which captures wait; what is known of nodes is dated by that which people read.
+    """
 
     def __init__(
-        self, settings: BrokerSettings, book: Book, captures: CaptureBook, on_back: Callable[[], object] = lambda: None
+        self,
+        settings: BrokerSettings,
+        book: Book,
+        captures: CaptureBook,
+        on_back: Callable[[], object] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings, self._book, self._captures, self._on_back = settings, book, captures, on_back
+        self._clock = clock
         self._stop = threading.Event()
         self._thread = SupervisedThread("the bus reader", self._run, self._stop)
         self._state = "connecting to the broker"
@@ -127,5 +136,5 @@ class BusReader:
                 self._captures.update(event)
             else:
                 if isinstance(event, AuditEntry):
-                    self._captures.answered(event, time.time())
+                    self._captures.answered(event, self._clock())
                 self._book.update(topic, key, event, record.value, time.time())

@@ -19,12 +19,13 @@ from paceline.patience import patient
 from paceline.settings import ALLOWED_HOSTS, CLUSTER, CONTROL_TOKEN
 from paceline.web.starting import listen, make_topics, run
 from paceline.web.token import guard
+from paceline.words import listed
 
 from .api import captures, gswarm, jobs, sessions, suggestions
 from .api.app import Parts, application
 from .book import Book
 from .captures import CaptureBook
-from .changes import SessionChanges, Teller
+from .changes import MOST_RECORDING, SessionChanges, Teller
 from .following import BusReader
 from .launcher import Launcher
 from .meters import Meters
@@ -57,7 +58,7 @@ def serve(args: argparse.Namespace) -> int:
     make_topics(settings, "nothing can be changed", logger)
     book = Book()
     traces = CaptureBook()
-    reader = BusReader(settings, book, traces, lambda: changes.go_on(BROKERS_AWAY))
+    reader = BusReader(settings, book, traces, lambda: _go_on(changes, BROKERS_AWAY))
     publisher = Publisher(settings, client_id="paceline-control", on_warning=logger.warning)
     patience_s = patient(SETTLE_S, environ)
     outgoing = Outgoing(publisher, cluster, lambda: reader.settled(patience_s))
@@ -88,8 +89,7 @@ def serve(args: argparse.Namespace) -> int:
     for left in store.clear():
         logger.info("%s: left by a crash, and removed", left)
     reader.start()
-    for name in changes.go_on():
-        logger.info("%s: it was not stopped, so it continues", name)
+    _go_on(changes)
     logger.info("sessions in %s; the token is that of %s", store.root, _whence(token_file(environ)))
     try:
         run(app, listening, held, args.log_level, logger, end)
@@ -99,6 +99,18 @@ def serve(args: argparse.Namespace) -> int:
         publisher.close(CLOSE_S)
         listening.close()
     return 0
+
+
+def _go_on(changes: SessionChanges, because: str = "") -> None:
+    gone_on = changes.go_on(because)
+    for name in gone_on.started:
+        logger.info("%s: it was not stopped, so it continues", name)
+    if gone_on.left:
+        logger.warning(
+            "%d sessions are recorded at a time: left interrupted, %s; recover them when others have ended",
+            MOST_RECORDING,
+            listed("session", gone_on.left),
+        )
 
 
 def _whence(made: Path) -> str:

@@ -44,8 +44,12 @@ def router(
     outgoing: Publishes,
     cluster_of: Callable[[str], str],
     allowed: Callable[..., None],
+    clock: Callable[[], float] = time.monotonic,
 ) -> APIRouter:
-    """The routes over ``book``; a wish reaches one of ``jobs`` in ``cluster_of`` it, for who is ``allowed``."""
+    """The routes over ``book``; a wish reaches one of ``jobs`` in ``cluster_of`` it, for who is ``allowed``.
+
+    ``clock`` is that of whoever reads the answers into ``book``.
+    """
     routes = APIRouter(prefix="/v1", tags=["captures"])
 
     @routes.post(
@@ -62,25 +66,25 @@ def router(
         capture = secrets.token_hex(8)
         arguments = {"capture": capture, "ranks": ",".join(map(str, ranks)), "steps": sent.steps}
         command = outgoing.command(job_target(job), CAPTURE, arguments, asker, cluster_of(job))
-        book.begin(capture, job, ranks, sent.steps, command, time.time())
-        return _state(book, capture)
+        book.begin(capture, job, ranks, sent.steps, command, clock())
+        return _state(book, capture, clock())
 
     @routes.get("/captures")
     def every() -> list[CaptureState]:
         """The newest captures."""
-        return [CaptureState(**one._asdict()) for one in book.all(time.time())]
+        return [CaptureState(**one._asdict()) for one in book.all(clock())]
 
     @routes.get("/captures/{capture}", responses=NOT_FOUND)
     def state(capture: str) -> CaptureState:
         """How far a capture has come."""
-        return _state(book, capture)
+        return _state(book, capture, clock())
 
     @routes.get(
         "/captures/{capture}/traces/{rank}", response_class=Response, responses={**NOT_FOUND, **CONFLICT, **BODY}
     )
     def trace(capture: str, rank: int) -> Response:
         """A rank's trace: Kineto, packed by gzip."""
-        told = _state(book, capture)
+        told = _state(book, capture, clock())
         row = next((row for row in told.ranks if row["rank"] == rank), None)
         if row is None:
             raise RefusedError(404, "rank", f"rank {rank} was not asked")
@@ -107,8 +111,8 @@ def _check_job(jobs: Book, job: str, ranks: list[int]) -> None:
         raise RefusedError(422, "ranks", f"{asked}: ranks run from 0 to {known.world_size - 1}")
 
 
-def _state(book: CaptureBook, capture: str) -> CaptureState:
-    told = book.told(capture, time.time())
+def _state(book: CaptureBook, capture: str, now_s: float) -> CaptureState:
+    told = book.told(capture, now_s)
     if told is None:
         raise RefusedError(404, "capture", f"no capture {capture[:64]!r}; GET /v1/captures lists them")
     return CaptureState(**told._asdict())

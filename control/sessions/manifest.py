@@ -4,6 +4,7 @@ Rule of this file: the shapes of ``session.json`` and ``manifest.json``, and how
 version is refused rather than misread, and one that is damaged says so; no number in it is trusted unbounded.
 """
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -18,6 +19,8 @@ FORMAT = 1
 #: What is read of a file at most: 100,000 producers of four topics.
 MOST_BYTES = 512 * 1024 * 1024
 T = TypeVar("T")
+#: First and last of a run of numbers.
+Run = Annotated[list[Count], msgspec.Meta(min_length=2, max_length=2)]
 
 
 class ManifestError(Exception):
@@ -61,7 +64,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProducerProof(msgspec.Struct, kw_only=True):
-    """Which messages of ``producer`` on ``topic`` came: runs of their numbers, first and last of each.
+    """Which messages of ``producer`` on ``topic`` came: runs of their numbers, ascending, first and last of each.
 
     ``kept`` of them are in the recording; the others were for other jobs or nodes. Of ``forgotten`` missing ones the
     numbers are not known any more.
@@ -70,7 +73,7 @@ class ProducerProof(msgspec.Struct, kw_only=True):
     topic: str
     producer: str
     node: str = ""
-    runs: list[list[Count]]
+    runs: list[Run]
     kept: Count = 0
     repeated: Count = 0
     forgotten: Count = 0
@@ -141,11 +144,23 @@ def read_manifest(path: Path) -> Manifest:
     Raises:
         ManifestError: it cannot be used.
     """
-    return _read(path, Manifest)
+    manifest = _read(path, Manifest)
+    for one in manifest.proof:
+        if not _ascend(one.runs):
+            raise ManifestError(f"{_where(path)}: damaged: the runs of {one.producer[:100]!r} do not ascend")
+    return manifest
+
+
+def _ascend(runs: list[Run]) -> bool:
+    return all(first <= last for first, last in runs) and all(one[1] < other[0] for one, other in pairwise(runs))
+
+
+def _where(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
 
 
 def _read(path: Path, kind: type[T]) -> T:
-    where = f"{path.parent.name}/{path.name}"
+    where = _where(path)
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)

@@ -16,7 +16,7 @@ from .numbers import Numbers
 MOST_PRODUCERS = 100_000
 #: Bytes of their names: twice so many of 100 characters. They stand in the manifest, which must stay readable.
 MOST_NAME_BYTES = 48 * 2**20
-#: No producer has sent more: a number beyond it is none.
+#: No producer has sent more: a number beyond it is none. All together lack no more than that, as ``Count`` has it.
 _GREATEST = 2**53
 
 
@@ -34,7 +34,7 @@ class Proof:
                 one.node, Numbers([list(run) for run in one.runs], one.repeated, one.forgotten), one.kept
             )
             for one in told
-            if one.runs and all(len(run) == 2 for run in one.runs)
+            if one.runs
         }
         self._name_bytes = sum(_names_of(key, one.node) for key, one in self._producers.items())
         #: Messages of producers beyond ``MOST_PRODUCERS`` or ``MOST_NAME_BYTES``.
@@ -82,5 +82,5 @@ def about(proof: Iterable[ProducerProof]) -> list[ProducerProof]:
 
 
 def missing(proof: Iterable[ProducerProof]) -> int:
-    """How many numbered messages never came."""
-    return sum(Numbers(one.runs, forgotten=one.forgotten).missing_count for one in about(proof))
+    """How many numbered messages never came; no more than a manifest may tell."""
+    return min(_GREATEST, sum(Numbers(one.runs, forgotten=one.forgotten).missing_count for one in about(proof)))

@@ -123,13 +123,13 @@ class Cluster:
             "PACELINE_BROKERS": settings.address,
             "PACELINE_CONTROL_URL": f"http://127.0.0.1:{port}",
         }
-        self._port = port
+        self.port = port
         self.control: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start control."""
         with (self.home / "control.log").open("ab") as log:
-            command = [*PACELINE, "control", "--port", str(self._port)]
+            command = [*PACELINE, "control", "--port", str(self.port)]
             self.control = subprocess.Popen(command, env=self.environ, stdout=log, stderr=log)
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -149,7 +149,7 @@ class Cluster:
     def asked(self, path: str) -> Any:
         """What control answers to a GET; None while it does not, or where there is nothing."""
         try:
-            with urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=PATIENCE_S) as answer:
+            with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=PATIENCE_S) as answer:
                 return json.loads(answer.read())
         except HTTPError as refused:
             refused.close()

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import httpx
@@ -24,9 +25,10 @@ from fastapi import FastAPI, Request
 from control.api import captures, gswarm, jobs, sessions, suggestions
 from control.api.app import Parts, application
 from control.book import Book
-from control.captures import CaptureBook
+from control.captures import NOBODY, UNHEARD_S, CaptureBook
 from control.changes import MOST_RECORDING, SessionChanges, Teller
 from control.export.room import LEAST_FREE_BYTES, MOST_SENT
+from control.following import BusReader
 from control.meters import Meters
 from control.sessions.folder import SessionFolder
 from control.sessions.manifest import Manifest, Segment, read_manifest
@@ -34,6 +36,8 @@ from control.sessions.segments import SegmentWriter
 from control.sessions.store import SessionStore
 from paceline import control_access, topics, wire
 from paceline.events import AuditEntry, BalancePlan, CapturePiece, SessionState, Suggestion
+from paceline.events.silence import CAPTURE_SILENT_S
+from paceline.kafka.settings import BrokerSettings
 from paceline.settings import CONTROL_TOKEN
 from paceline.topics import Topic
 from paceline.web.failures import RefusedError
@@ -91,6 +95,7 @@ class Bus:
         self.away = False
         self.commands: list[tuple[str, str, dict[str, Any], str]] = []
         self.clusters: list[str] = []
+        self.command_id = "0123456789abcdef"
         self.events: list[tuple[Topic, Any]] = []
         self.audited: list[tuple[str, str, str, str]] = []
         self.states: list[tuple[str, SessionState | None]] = []
@@ -103,7 +108,7 @@ class Bus:
         self.check()
         self.clusters.append(cluster)
         self.commands.append((target, action, arguments, issuer))
-        return "0123456789abcdef"
+        return self.command_id
 
     def event(self, topic: Topic, event: Any) -> None:
         wire.decode(topic, wire.encode(event))
@@ -123,6 +128,8 @@ class Control:
         self._client: httpx.Client | None = None
         self.book, self.bus, self.recorders = Book(), Bus(), Recorders()
         self.store, self.captures = SessionStore(root), CaptureBook()
+        self.steady_s = 1000.0
+        self.reader = BusReader(BrokerSettings(), self.book, self.captures, clock=lambda: self.steady_s)
         self.changes = SessionChanges(
             self.store,
             self.recorders,
@@ -158,7 +165,7 @@ class Control:
             sessions.router(self.changes, self.book, self.reading, "default", allowed),
             suggestions.router(self.book, self.bus, allowed),
             jobs.router(self.book, self.bus, self.cluster_of, allowed, refusal),
-            captures.router(self.captures, self.book, self.bus, self.cluster_of, allowed),
+            captures.router(self.captures, self.book, self.bus, self.cluster_of, allowed, lambda: self.steady_s),
             gswarm.router(self.book, self.changes, "default", allowed),
         ]
         return application(Parts(routers, lambda: None, Meters(lambda: True, lambda: 0, self.changes.states)))
@@ -298,7 +305,7 @@ def test_a_control_that_starts_goes_on_with_what_nobody_stopped(control: Control
     control.recorders.end(control.store.folder("cut"), "")
     control.recorders.end(control.store.folder("ended"), "stopped")
     again = Control(control.store.root)
-    assert again.changes.go_on() == ["cut"]
+    assert again.changes.go_on() == (["cut"], [])
     again.recorders.close()
 
 
@@ -317,6 +324,28 @@ def test_a_manifest_that_cannot_be_read_is_told_and_can_be_deleted(control: Cont
     (listed,) = control.client.get("/v1/sessions").json()["sessions"]
     assert listed["state"] == "damaged"
     assert control.client.get("/v1/sessions/odd/export").status_code == 409
+    assert control.client.delete("/v1/sessions/odd", headers=MAY).status_code == 204
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "runs",
+    [[[]], [[1]], [[0, 4], []], [[0, 4], [6]], [[1, 2, 3]], [[5, 1]], [[3, 4], [1, 2]], [[0, 5], [5, 9]]],
+)
+def test_a_manifest_whose_runs_of_numbers_are_none_is_damaged(control: Control, runs: list[Any]) -> None:
+    """It is told as such by every route, and never a server error."""
+    control.start("odd")
+    folder = control.store.folder("odd")
+    manifest = msgspec.json.decode(folder.manifest.read_bytes())
+    proof = {"topic": "t", "producer": "collect-1", "runs": runs, "kept": 1}
+    folder.manifest.write_bytes(msgspec.json.encode({**manifest, "proof": [proof]}))
+    control.recorders.end(folder, "")
+    for method, path in (("GET", ""), ("POST", "/stop"), ("POST", "/recover"), ("GET", "/stat"), ("GET", "/export")):
+        answer = control.client.request(method, f"/v1/sessions/odd{path}", headers=MAY)
+        assert (path, answer.status_code, "odd/manifest.json: damaged" in reason(answer)) == (path, 409, True)
+    (listed,) = control.client.get("/v1/sessions").json()["sessions"]
+    assert listed["state"] == "damaged"
+    assert control.recorders.finishing == []
     assert control.client.delete("/v1/sessions/odd", headers=MAY).status_code == 204
 
 
@@ -458,6 +487,46 @@ def test_of_many_who_start_the_last_session_one_may(control: Control) -> None:
     with ThreadPoolExecutor(8) as pool:
         codes = list(pool.map(lambda number: control.start(f"more{number}").status_code, range(8)))
     assert sorted(codes) == [201] + [409] * 7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left", ["interrupted", "failed", ""])
+def test_of_many_who_recover_the_last_session_one_may(control: Control, left: str) -> None:
+    """A session counts from when it has a recorder, though its manifest tells of none before that writes one."""
+    for name in ("a", "b", "c"):
+        control.start(name)
+        control.recorders.end(control.store.folder(name), left)
+    for number in range(MOST_RECORDING - 1):
+        control.start(f"s{number}")
+
+    def recover(name: str) -> int:
+        return control.client.post(f"/v1/sessions/{name}/recover", headers=MAY).status_code
+
+    with ThreadPoolExecutor(3) as pool:
+        assert sorted(pool.map(recover, ("a", "b", "c"))) == [202, 409, 409]
+    assert control.start("more").status_code == 409
+    (recovered,) = control.recorders.finishing
+    control.recorders.end(control.store.folder(recovered), "stopped")
+    assert control.start("more").status_code == 201
+
+
+@pytest.mark.slow
+def test_a_control_that_starts_goes_on_with_as_many_as_it_may(control: Control) -> None:
+    """Those that have a recorder count, and what is left is told; once others have ended there is room for it."""
+    names = [f"s{number:02}" for number in range(MOST_RECORDING + 4)]
+    for name in names[:MOST_RECORDING]:
+        control.start(name)
+    for name in names[2:MOST_RECORDING]:
+        control.recorders.end(control.store.folder(name), "interrupted")
+    for name in names[MOST_RECORDING:]:
+        control.start(name)
+        control.recorders.end(control.store.folder(name), "interrupted")
+    again = Control(control.store.root)
+    assert again.changes.go_on() == (names[2:MOST_RECORDING], names[MOST_RECORDING:])
+    assert again.changes.go_on() == ([], names[MOST_RECORDING:])
+    again.recorders.end(again.store.folder("s05"), "stopped")
+    assert again.changes.go_on() == (names[MOST_RECORDING:][:1], names[MOST_RECORDING:][1:])
+    again.recorders.close()
 
 
 @pytest.mark.parametrize("length", [LONG, 43, 200])
@@ -662,6 +731,26 @@ def test_a_foreign_name_is_refused(until: Callable[..., None]) -> None:
 
 
 @pytest.mark.long
+def test_those_who_ask_for_all_sessions_have_each_manifest_read_once(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has a hundred thousand producers takes a second to read."""
+    for name in ("a", "b", "c"):
+        control.start(name)
+    control.recorders.end(control.store.folder("c"), "stopped")
+    read: list[str] = []
+
+    def counted(path: Path) -> Manifest:
+        read.append(path.parent.name)
+        return read_manifest(path)
+
+    monkeypatch.setattr("control.sessions.store.read_manifest", counted)
+    for path in ("/v1/sessions", "/status", "/profiling/sessions", "/metrics") * 2:
+        assert control.client.get(path).status_code == 200
+    assert max(map(read.count, read)) == 1
+
+
+@pytest.mark.long
 def test_metrics_tell_sessions_by_state(control: Control) -> None:
     control.start("one")
     text = control.client.get("/metrics").text
@@ -741,6 +830,57 @@ def test_a_session_of_what_nobody_reports_is_begun_with_a_warning(control: Contr
     assert control.start("e", keep=True).status_code == 422
 
 
+def trace_piece(capture: str, content: bytes) -> CapturePiece:
+    """The trace of rank 2 of resnet, whole."""
+    return CapturePiece(
+        cluster="default",
+        job="resnet",
+        attempt=0,
+        node="n1",
+        rank=2,
+        capture=capture,
+        pieces=1,
+        bytes=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+        content=base64.b64encode(content).decode(),
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("set_by_s", [CAPTURE_SILENT_S + 1.0, -8 * 3600.0])
+def test_a_wall_clock_that_is_set_moves_no_wait_of_a_capture(
+    control: Control, monkeypatch: pytest.MonkeyPatch, set_by_s: float
+) -> None:
+    """A trace on its way is taken, and that nobody answers is told after a minute."""
+    wall_s = [1_800_000_000.0]
+    for module in ("control.api.captures.time", "control.following.time"):
+        monkeypatch.setattr(module, SimpleNamespace(time=lambda: wall_s[0], monotonic=time.monotonic))
+    describe(control, "resnet")
+
+    def ask(*ranks: int) -> str:
+        answer = control.client.post("/v1/jobs/resnet/captures", json={"ranks": ranks}, headers=MAY)
+        return str(answer.json()["capture"])
+
+    def states(capture: str) -> list[tuple[str, str]]:
+        rows = control.client.get(f"/v1/captures/{capture}").json()["ranks"]
+        return [(row["state"], row["reason"]) for row in rows]
+
+    golden = wire.decode(topics.AUDIT, (GOLDEN / "v1" / "AuditEntry.json").read_bytes())
+    accepted = {"outcome": "accepted", "reason": "3 steps of ranks 2 are being captured"}
+    unheard = ask(3)
+    control.bus.command_id = "fedcba9876543210"
+    capture = ask(2)
+    entry = msgspec.structs.replace(golden, command_id=control.bus.command_id, **accepted)
+    control.reader._take(topics.AUDIT, [Message(topics.AUDIT.name, 0, 0, 0, None, wire.encode(entry))])
+    wall_s[0] += set_by_s
+    assert states(capture) == [("running", "")]
+    assert states(unheard) == [("asked", "")]
+    control.captures.update(trace_piece(capture, b"x"))
+    assert states(capture) == [("done", "")]
+    control.steady_s += UNHEARD_S + 1.0
+    assert states(unheard) == [("failed", NOBODY)]
+
+
 @pytest.mark.long
 def test_a_capture_is_asked_for_and_its_traces_are_handed_out(control: Control) -> None:
     describe(control, "resnet", world_size=8)
@@ -750,20 +890,7 @@ def test_a_capture_is_asked_for_and_its_traces_are_handed_out(control: Control) 
     arguments = {"capture": capture, "ranks": "2,5", "steps": 3}
     assert control.bus.commands == [("job:resnet", "capture", arguments, "ada@login")]
     content = gzip.compress(b"{}")
-    control.captures.update(
-        CapturePiece(
-            cluster="default",
-            job="resnet",
-            attempt=0,
-            node="n1",
-            rank=2,
-            capture=capture,
-            pieces=1,
-            bytes=len(content),
-            sha256=hashlib.sha256(content).hexdigest(),
-            content=base64.b64encode(content).decode(),
-        )
-    )
+    control.captures.update(trace_piece(capture, content))
     told = control.client.get(f"/v1/captures/{capture}").json()
     assert [(row["rank"], row["state"]) for row in told["ranks"]] == [(2, "done"), (5, "asked")]
     assert control.client.get(f"/v1/captures/{capture}/traces/2").content == content

@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +19,15 @@ from paceline.kafka.settings import BrokerSettings
 
 
 class Brokers:
-    """In place of a follower: each poll takes half a minute, and the state is that of ``answers`` then."""
+    """In place of a follower: each poll takes ``poll_s``, and the state is that of ``answers`` then."""
 
     cluster = ""
 
-    def __init__(self, answers: Callable[[float], str]) -> None:
-        self._answers, self.now_s, self.cause, self.polls = answers, 0.0, "connection refused", 0
+    def __init__(self, answers: Callable[[float], str], poll_s: float) -> None:
+        self._answers, self._poll_s = answers, poll_s
+        self.now_s, self.cause, self.polls = 0.0, "connection refused", 0
+        #: When each manifest was begun.
+        self.manifests_s: list[float] = []
 
     def __enter__(self) -> "Brokers":
         return self
@@ -31,7 +36,7 @@ class Brokers:
         pass
 
     def poll(self) -> list[Any]:
-        self.now_s += 30.0
+        self.now_s += self._poll_s
         self.polls += 1
         return []
 
@@ -48,10 +53,21 @@ class Brokers:
 
 @pytest.fixture
 def recorded(begun: Callable[..., SessionFolder], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Brokers]:
-    """Records a session to its end, from brokers that answer so."""
+    """Records a session to its end, from brokers that answer so, where writing a manifest takes ``writing_s``."""
 
-    def record(answers: Callable[[float], str], until_s: float = 1e9) -> Brokers:
-        brokers, stop = Brokers(answers), threading.Event()
+    def record(
+        answers: Callable[[float], str], until_s: float = 1e9, poll_s: float = 30.0, writing_s: float = 0.0
+    ) -> Brokers:
+        brokers, stop, folder = Brokers(answers, poll_s), threading.Event(), begun()
+        replace = folder.replace
+
+        def write(path: Path, content: bytes) -> None:
+            assert path == folder.manifest
+            brokers.manifests_s.append(brokers.now_s)
+            brokers.now_s += writing_s
+            replace(path, content)
+
+        monkeypatch.setattr(folder, "replace", write)
         monkeypatch.setattr(recording, "Follower", lambda *_, **__: brokers)
 
         def clock() -> float:
@@ -59,7 +75,7 @@ def recorded(begun: Callable[..., SessionFolder], monkeypatch: pytest.MonkeyPatc
                 stop.set()
             return brokers.now_s
 
-        one = Recording(begun(), BrokerSettings(), lambda state: None, stop, free_bytes=lambda: 2**40, clock=clock)
+        one = Recording(folder, BrokerSettings(), lambda state: None, stop, free_bytes=lambda: 2**40, clock=clock)
         one.run()
         return brokers
 
@@ -98,15 +114,24 @@ def test_control_goes_on_with_it_when_they_answer(recorded: Callable[..., Broker
 
     teller = Teller(lambda name, state: None, lambda *_: None, lambda: None)
     changes = SessionChanges(store, Launcher(), None, teller)  # type: ignore[arg-type]
-    assert changes.go_on("another reason") == []
-    assert changes.go_on(BROKERS_AWAY) == started == ["s"]
+    assert changes.go_on("another reason").started == []
+    assert changes.go_on(BROKERS_AWAY).started == started == ["s"]
 
 
-def test_a_manifest_takes_a_twentieth_of_the_time(recorded: Callable[..., Brokers]) -> None:
+def test_a_manifest_takes_a_twentieth_of_the_time() -> None:
     """One of a hundred thousand producers takes a second, and is not written every five."""
     assert next_manifest_s(0.0) == SYNC_S
     assert next_manifest_s(1.0) == 20.0
     assert next_manifest_s(1e9) == SELDOM_S
+
+
+@pytest.mark.parametrize(("writing_s", "every_s"), [(0.0, SYNC_S), (1.0, 20.0), (9.0, SELDOM_S)])
+def test_a_recorder_writes_its_next_manifest_the_later_the_longer_it_takes(
+    recorded: Callable[..., Brokers], writing_s: float, every_s: float
+) -> None:
+    """While nothing else is to be told: the first tells that it begins and that it records, the last that it ends."""
+    _, *written_s, _ = recorded(lambda _: "connected", until_s=300.0, poll_s=1.0, writing_s=writing_s).manifests_s
+    assert {later - before for before, later in pairwise(written_s)} == {every_s}
 
 
 def test_a_clock_that_stands_still_is_no_outage() -> None:

@@ -1,5 +1,9 @@
 """What control keeps of the bus is bounded in bytes, whatever names and sizes come."""
 
+import itertools
+import sys
+from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import msgspec
@@ -9,7 +13,9 @@ from control import book as books
 from control.api.gswarm import FRESH_S, Fresh
 from control.book import Book, Shelf
 from paceline import topics, wire
-from paceline.events import AuditEntry, BalancePlan
+from paceline.events import AuditEntry, BalancePlan, JobDescribed, RankPlace
+from paceline.job_life import MOST_NODES as MOST_OF_A_JOB
+from paceline.job_life import JobLife
 from tests.control.conftest import node_described
 
 
@@ -39,6 +45,65 @@ def test_plans_are_counted_as_they_are_in_memory(monkeypatch: pytest.MonkeyPatch
     kept = [number for number in range(40) if book.plan(f"j{number}") is not None]
     assert kept == list(range(40 - len(kept), 40))
     assert len(kept) * 16384 * 40 <= 8 * 2**20
+
+
+def described(node: str, rank: int | None = None, **about: Any) -> JobDescribed:
+    """What ``node`` says of a job: that it has ``rank``, and who started it when."""
+    places = [] if rank is None else [RankPlace(rank=rank, local_rank=0, node="n", device="cpu", pid=1)]
+    told: dict[str, Any] = {
+        "cluster": "c", "producer": "p", "sequence": 0, "job": "j", "attempt": 0, "node": node, "world_size": 4,
+        "backend": "gloo", "framework": "pytorch", "started_s": 10.0, "places": places,
+    }  # fmt: skip
+    return JobDescribed(**told | about)
+
+
+def names_of(life: JobLife) -> list[str]:
+    """All that are held of a job's nodes."""
+    return [*life.nodes, *(teller for teller, _ in life.speakers.values())]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("ranks", [[None], [0], range(2000)])
+def test_a_job_of_many_long_names_takes_no_more_than_its_share(ranks: Sequence[int | None]) -> None:
+    """Of 2,000 who tell of one job, with names of 100,000 characters, as nodes and as those who speak for ranks."""
+    book, held = Book(), []
+    for number, rank in zip(range(2000), itertools.cycle(ranks), strict=False):
+        book.update(topics.JOB, "k", described(f"{number}{'x' * 100_000}", rank, started_s=10.0 + number), b"", 0.0)
+        known = book.job("j")
+        if known is not None and number % 50 == 0:
+            held.append(sum(map(sys.getsizeof, names_of(known.life))))
+            assert held[-1] <= known.size
+    assert 0 < max(held) <= books.JOB_BYTES
+
+
+def test_what_the_names_of_a_job_take_is_counted_to_the_byte() -> None:
+    """Whoever comes, says goodbye, is replaced or comes back late."""
+    book, random = Book(), Random(5)
+    for _ in range(2000):
+        told = described(
+            f"node-{'é' * random.randrange(9)}",
+            random.choice([None, 0, 1, 2]),
+            started_s=random.uniform(10.0, 20.0),
+            ended_s=random.choice([None, None, random.uniform(20.0, 30.0)]),
+            attempt=random.choice([0] * 20 + [1]),
+        )
+        book.update(topics.JOB, "k", told, b"", 0.0)
+        known = book.job("j")
+        assert known is not None
+        assert known.name_bytes == sum(map(sys.getsizeof, names_of(known.life)))
+
+
+def test_jobs_of_as_many_nodes_as_there_may_be_are_kept() -> None:
+    """Two have room, with long names as pods of Kubernetes have them; measured on a twentieth of one."""
+    book = Book()
+    book.update(topics.JOB, "k", described("n", 0, job="other"), b"", 0.0)
+    for number in range(1000):
+        book.update(topics.JOB, "k", described(f"node-{number:0100}", number), b"", 0.0)
+    known = book.job("j")
+    assert known is not None
+    assert len(known.life.nodes) == 1000
+    assert known.size * MOST_OF_A_JOB / 1000 < books.JOB_BYTES / 2
+    assert book.job("other") is not None
 
 
 def entry(command: str, reason: str) -> AuditEntry:

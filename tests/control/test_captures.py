@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import itertools
 import random
 from typing import Any
 
@@ -133,6 +134,15 @@ def test_when_nobody_answers_it_is_said(book: CaptureBook) -> None:
     assert states(book, 1001.0 + UNHEARD_S)[2] == ("failed", NOBODY)
 
 
+def test_what_another_control_asked_for_waits_for_no_answer(book: CaptureBook) -> None:
+    """It knows when it asked; here nobody does, at whatever time."""
+    for piece in pieces(capture="theirs")[:-1]:
+        book.update(piece)
+    told = book.told("theirs", 1e9)
+    assert told is not None
+    assert told.ranks[0]["state"] == "arriving"
+
+
 def test_no_more_is_kept_than_there_is_room_for(book: CaptureBook) -> None:
     for number in range(3 * MOST_CAPTURES):
         for piece in pieces(b"x", capture=f"c{number}"):
@@ -155,6 +165,30 @@ def test_the_bound_holds_for_one_capture_too(book: CaptureBook, monkeypatch: pyt
     assert states(book)[5][0] == "failed"
     assert "no room" in states(book)[5][1]
     assert MOST_BYTES == 512 * 1024 * 1024
+
+
+def test_names_of_jobs_and_nodes_count_towards_the_bound(book: CaptureBook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of captures that others asked for, whose pieces hold nothing but long names."""
+    most, name = 2 * 2**20, "n" * 2**16
+    monkeypatch.setattr("control.captures.MOST_BYTES", most)
+    for number, rank in itertools.product(range(3), range(64)):
+        about = {"capture": f"c{number}", "rank": rank, "node": name, "job": f"{name}{number}"}
+        for piece in pieces(b"x", pieces=0, content="", reason="none", **about):
+            book.update(piece)
+        told = book.all(1000.0)
+        assert sum(len(one.job) + sum(len(row["node"]) for row in one.ranks) for one in told) <= most
+    assert [one.capture for one in told] == ["c2"]
+    assert "no room" in told[0].ranks[63]["reason"]
+
+
+def test_pieces_without_content_count_towards_the_bound(book: CaptureBook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits for the rest of its trace takes memory, however little it holds."""
+    monkeypatch.setattr("control.captures.MOST_BYTES", 100_000)
+    for rank, place in itertools.product(range(16), range(100)):
+        for piece in pieces(b"x", capture="theirs", rank=rank, piece=place, pieces=256, content=""):
+            book.update(piece)
+    (told,) = book.all(1000.0)
+    assert 0 < sum(row["state"] == "arriving" for row in told.ranks) < 10
 
 
 def test_strangers_push_out_strangers_before_ours(book: CaptureBook) -> None:

@@ -1,12 +1,15 @@
 """Sessions by the commands of docs/sessions.md: recorder and control are killed, and nothing is lost."""
 
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from control.sessions.manifest import read_manifest
 from tests.control.conftest import Cluster, Collector
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.e2e, pytest.mark.bus]
 
@@ -67,6 +70,24 @@ def test_a_control_that_is_told_to_end_goes_on_with_its_sessions_when_it_starts_
     out = tmp_path / "mine.jsonl"
     cluster.run("session", "export", "mine", "-o", str(out))
     assert numbers(out, collector) == list(range(300))
+
+
+def test_half_a_request_keeps_no_recorder_from_ending_with_its_control(
+    cluster: Cluster, collector: Collector, until: Callable[..., None]
+) -> None:
+    """Recorders are told to end first, and close what they have; whoever sends no more is not waited for."""
+    cluster.session("start", "mine", "--nodes", collector.node)
+    until(lambda: cluster.state("mine") == "recording")
+    assert cluster.control is not None
+    with socket.create_connection(("127.0.0.1", cluster.port)) as client:
+        client.sendall(b"POST /v1/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
+        assert cluster.state("mine") == "recording", "what came later is answered: the half is read"
+        cluster.control.terminate()
+        assert cluster.control.wait(PATIENCE_S) == 0
+        until(lambda: not cluster.recorders())
+    (manifest,) = cluster.home.rglob("mine/manifest.json")
+    state = read_manifest(manifest).state
+    assert (state.state, "its recorder was stopped" in state.reason) == ("interrupted", True)
 
 
 def test_without_control_and_with_a_wrong_token_it_is_one_line(cluster: Cluster, free_port: Callable[[], int]) -> None:

@@ -1,7 +1,9 @@
 """Who is silent while a session is recorded: marked after 30 s, with the time, in state and manifest."""
 
+import itertools
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from control.recorder.progress import Progress
@@ -87,3 +89,16 @@ def test_a_clock_that_goes_back_makes_nobody_silent(progress: Callable[..., Prog
     assert silent(one, T0 - 3_600.0) == []
     heard("n1", T0 - 3_600.0)
     assert silent(one, T0 - 3_590.0) == []
+
+
+def test_numbers_that_are_made_up_leave_a_manifest_that_can_be_read(
+    begun: Callable[..., SessionFolder], progress: Callable[..., Progress]
+) -> None:
+    """Two producers lack more messages than a manifest may tell of."""
+    one = progress()
+    for offset, (name, sequence) in enumerate(itertools.product(("a", "b"), (0, 2**53))):
+        value = wire.encode(host_samples("n1", name, sequence))
+        one.came(HOST, "n1", value, (HOST.name, 0), offset, T0)
+    folder = begun("written")
+    folder.replace(folder.manifest, msgspec.json.encode(one.manifest("recording", "", T0, 0, None)))
+    assert read_manifest(folder.manifest).state.missing == 2**53
