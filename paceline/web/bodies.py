@@ -35,7 +35,9 @@ class Share:
         self.held += size
         self._room.held += size
         if self._room.held > self._room.memory and self._room.held > self.held:
-            said = f"other requests hold {(self._room.held - self.held) >> 20:,} MiB; ask again in a moment"
+            # At once: others that send at the same time would be refused for the sake of one that is.
+            self.give_back()
+            said = f"other requests hold {self._room.held >> 20:,} MiB; ask again in a moment"
             raise HTTPException(503, said, headers={"Retry-After": "1"})
 
     def give_back(self) -> None:

@@ -70,6 +70,31 @@ def test_bodies_share_what_there_is_and_the_one_beyond_it_is_asked_to_wait() -> 
     run(test)
 
 
+def test_of_those_that_come_at_the_same_time_as_many_as_fit_are_let_through() -> None:
+    async def takes_its_time_to_refuse(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await route(scope, receive, send)
+        except HTTPException:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            raise
+
+    async def test() -> None:
+        all_of_them = BoundedBodies(takes_its_time_to_refuse, memory=100 * BYTE_BYTES, parts=10)
+        requests = [Request(all_of_them) for _ in range(4)]
+        for _ in range(5):
+            for request in requests:
+                request.pieces.put_nowait(b"x" * 8)
+            for _ in range(5):
+                await asyncio.sleep(0)
+        assert [request.task.done() for request in requests].count(False) == 2
+        for request in requests:
+            request.task.cancel()
+        await asyncio.gather(*(request.task for request in requests), return_exceptions=True)
+
+    run(test)
+
+
 def test_one_alone_may_be_as_large_as_its_own_limit_allows() -> None:
     async def test() -> None:
         alone = Request(bounded())
