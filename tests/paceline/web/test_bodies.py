@@ -87,6 +87,8 @@ def test_of_those_that_come_at_the_same_time_as_many_as_fit_are_let_through() ->
                 request.pieces.put_nowait(b"x" * 8)
             for _ in range(5):
                 await asyncio.sleep(0)
+        for _ in range(50):
+            await asyncio.sleep(0)
         assert [request.task.done() for request in requests].count(False) == 2
         for request in requests:
             request.task.cancel()
