@@ -11,6 +11,7 @@ from paceline.schema import unit_of
 
 from .aggregates import Aggregates, Share, Sums
 from .history import SeriesSubject
+from .job_places import JobPlaces
 
 #: Seconds of the windows that are followed.
 NODES_S, JOBS_S = LONG_WINDOW_S, MEDIUM_WINDOW_S
@@ -33,8 +34,7 @@ class Subjects:
     """Turns events into readings. It keeps who runs where, and what each group of GPUs comes to."""
 
     def __init__(self) -> None:
-        #: Cluster, node, device -> the job on it.
-        self._jobs: dict[tuple[str, str, str], str] = {}
+        self._jobs = JobPlaces()
         self._aggregates = Aggregates()
 
     def on_job(self, event: JobDescribed) -> None:
@@ -43,9 +43,9 @@ class Subjects:
             for device in (place.device, str(place.local_rank)):
                 on = (event.cluster, place.node, device)
                 if event.ended_s is None:
-                    self._jobs[on] = event.job
-                elif self._jobs.get(on) == event.job:
-                    del self._jobs[on]
+                    self._jobs.put(on, event.job)
+                else:
+                    self._jobs.remove(on, event.job)
 
     def readings(self, event: object) -> Iterator[Measurement]:
         """The readings of a window; none of a length that is not followed."""
@@ -57,7 +57,7 @@ class Subjects:
             yield from _job(event)
 
     def _device(self, event: DeviceWindow) -> Iterator[Measurement]:
-        job = event.job or self._jobs.get((event.cluster, event.node, event.device))
+        job = event.job or self._jobs.job_on((event.cluster, event.node, event.device))
         for field in DEVICE:
             value = event.mean.get(field)
             if value is None:

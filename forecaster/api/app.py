@@ -20,9 +20,9 @@ from .meters import Meters
 
 #: Bytes of a body: a batch of a thousand series of a day of minutes, every digit written out, twice over.
 LARGEST = 64 * 1024 * 1024
-#: Bytes of all bodies that are read and worked on at a time: parsed they take six times as much. And the parts of one:
-#: the values and the timestamps of such a batch.
-IN_FLIGHT, PARTS = 128 * 1024 * 1024, 3_200_000
+#: Bytes of memory that all requests hold at a time, with what their bodies and answers become; a body that is parsed
+#: takes up to 128 MiB more while it is. And the parts of one: the values and the timestamps of such a batch.
+MEMORY, PARTS = 384 * 1024 * 1024, 3_200_000
 DESCRIPTION = """Forecasts with honest intervals, cycles and kinds of job.
 
 `POST` routes below `/v1` that are sent their values are stateless and need no broker. What was measured on the bus is
@@ -63,7 +63,7 @@ def application(
     _health(app, ready, lambda: meters.text(memory, executor.waiting, ready() is None, restarts()))
 
     # The innermost: what it refuses reaches the route as it is.
-    app.add_middleware(BoundedBodies, in_flight=IN_FLIGHT, parts=PARTS)
+    app.add_middleware(BoundedBodies, memory=MEMORY, parts=PARTS)
 
     @app.middleware("http")
     async def measured(request: Request, call_next: Callable[[Request], ASGIApp]) -> Response:

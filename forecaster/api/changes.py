@@ -14,15 +14,15 @@ from paceline.web.token import GUARDED, guard
 from ..history import SeriesSubject
 from ..memory import Memory
 from .executor import ForecastExecutor
-from .questions import SHORTEST_S, VALUES, Number, Strict
+from .questions import SHORTEST_S, Listed, Number, Strict
 
 
 class Append(Strict):
     """Values of a series that comes from elsewhere."""
 
     interval_s: Annotated[Number, Field(ge=SHORTEST_S, le=86_400.0)]
-    times_s: Annotated[list[Number], Field(min_length=1, max_length=VALUES)]
-    values: Annotated[list[Number], Field(min_length=1, max_length=VALUES)]
+    times_s: Listed
+    values: Listed
     unit: str = Field("", max_length=40)
     minimum: Number | None = None
     maximum: Number | None = None

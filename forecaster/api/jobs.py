@@ -1,9 +1,9 @@
 """``POST /v1/cycle``, ``POST /v1/job-type`` and ``GET /v1/jobs/{job}/profile``: cycle and kind of job."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.types import JsonValue
 
@@ -15,7 +15,19 @@ from ..cycles import Cycle, find_cycle, from_events
 from ..job_kinds import JOB_KINDS, classify
 from ..memory import Memory
 from .executor import ForecastExecutor
-from .questions import VALUES, WAVE, Interval, Number, Sampled, Strict, finite, refused
+from .questions import (
+    OPENED,
+    WAVE,
+    Interval,
+    Listed,
+    ListedGaps,
+    Strict,
+    Times,
+    Values,
+    check_sampling,
+    finite,
+    refused,
+)
 
 MINUTE: list[JsonValue] = [round(0.2 + 0.1 * (second % 7 == 0), 2) for second in range(60)]
 
@@ -25,28 +37,22 @@ class CycleQuestion(Strict):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"values": WAVE, "interval_s": 2.0}]})
 
-    values: Annotated[list[Number | None], Field(min_length=1, max_length=VALUES)] | None = Field(
-        None, description="One a sample, oldest first; null for a gap. Or give `events_s`."
-    )
+    values: Values | None = Field(None, description="One a sample, oldest first; null for a gap. Or give `events_s`.")
     interval_s: Interval | None = None
-    timestamps: Annotated[list[Number | Annotated[str, Field(max_length=40)]], Field(max_length=VALUES)] | None = None
-    events_s: Annotated[list[Number], Field(min_length=1, max_length=VALUES)] | None = Field(
-        None, description="When each event happened, in seconds, ascending."
-    )
+    timestamps: Times | None = None
+    events_s: Listed | None = Field(None, description="When each event happened, in seconds, ascending.")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "CycleQuestion":
         if (self.values is None) == (self.events_s is None):
             raise refused("values", "give either values or events_s")
         if self.values is not None:
-            self._signal = Sampled(values=self.values, interval_s=self.interval_s, timestamps=self.timestamps)
+            check_sampling(self.values, self.interval_s, self.timestamps)
         if self.events_s is not None:
             finite("events_s", self.events_s)
             if any(later <= sooner for sooner, later in zip(self.events_s, self.events_s[1:], strict=False)):
                 raise refused("events_s", "must ascend")
         return self
-
-    _signal: Sampled | None = None
 
 
 class CycleAnswer(BaseModel):
@@ -66,9 +72,18 @@ class KindQuestion(Strict):
         json_schema_extra={"examples": [{"series": {"utilization_ratio": MINUTE}, "interval_s": 1.0}]}
     )
 
-    series: dict[str, Annotated[list[Number | None], Field(max_length=VALUES)]] = Field(max_length=16)
+    lists: ClassVar[int] = 16
+
+    series: dict[str, ListedGaps] = Field(max_length=lists)
     interval_s: Interval
     has_steps: bool = Field(False, description="Whether it reports training steps.")
+
+    @classmethod
+    def from_json(cls, body: bytes) -> Self:
+        """As of any question; what is wrong with each of many series would take more than their values."""
+        if body.count(b":") > OPENED:
+            raise HTTPException(413, f"more than {OPENED:,} series and fields")
+        return super().from_json(body)
 
     @model_validator(mode="after")
     def _measured(self) -> "KindQuestion":
@@ -115,7 +130,7 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
         try:
             answer = await executor.run(_cycle, asked)
         except ValueError as error:
-            raise RefusedError(422, "values" if asked.values else "events_s", str(error)) from error
+            raise RefusedError(422, "events_s" if asked.values is None else "values", str(error)) from error
         return CycleAnswer(
             period_s=answer.period_s,
             confidence=answer.confidence,
@@ -176,11 +191,8 @@ def _profile_answer(profile: JobProfile, end_s: float | None) -> ProfileAnswer:
 def _cycle(asked: CycleQuestion) -> Cycle:
     if asked.events_s is not None:
         return from_events(asked.events_s)
-    signal = asked._signal
-    assert signal is not None  # the question's own check
-    values = np.array([np.nan if value is None else value for value in signal.values], dtype=np.float64)
-    times_s = np.array(signal.times_s()) if signal.timestamps else None
-    interval_s = signal.interval_s
+    assert asked.values is not None  # the question's own check
+    times_s, interval_s = asked.timestamps, asked.interval_s
     if interval_s is None:
         interval_s = float(np.median(np.diff(times_s))) if times_s is not None and len(times_s) > 1 else 1.0
-    return find_cycle(values, interval_s, times_s)
+    return find_cycle(asked.values, interval_s, times_s)

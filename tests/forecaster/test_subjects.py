@@ -1,11 +1,13 @@
 """Which series a window speaks of, and what a cluster's, a node's and a job's GPUs add up to."""
 
 import math
+from functools import partial
 
 import msgspec
 import pytest
 
 from forecaster.aggregates import INTERVALS, PATIENCE, Aggregates, Group, Share
+from forecaster.job_places import JobPlaces
 from forecaster.memory import Memory
 from forecaster.subjects import Subjects
 from paceline.events import DeviceWindow, HostWindow, JobDescribed, JobWindow, RankPlace
@@ -204,6 +206,17 @@ def test_a_job_has_its_gpus_while_it_runs() -> None:
     assert (readings["c/job/j/gpu_busy_ratio"], readings["c/cluster/free_gpus"]) == (0.0, 0.0)
     subjects.on_job(job(ended_s=900.0))
     assert "c/job/j/gpu_busy_ratio" not in values(subjects, device("g0", 0.0, start_s=1200.0))
+
+
+def test_jobs_that_never_end_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever writes as a job may make up as many places as it likes; the newest are known."""
+    monkeypatch.setattr("forecaster.subjects.JobPlaces", partial(JobPlaces, most=100))
+    subjects = Subjects()
+    for number in range(200):
+        subjects.on_job(msgspec.structs.replace(job(), job=f"j{number}", cluster=f"c{number}"))
+    assert len(subjects._jobs) == 100
+    assert "c199/job/j199/gpu_busy_ratio" in values(subjects, device("g0", 0.0, cluster="c199"))
+    assert "c0/job/j0/gpu_busy_ratio" not in values(subjects, device("g0", 0.0, cluster="c0"))
 
 
 def test_windows_of_other_lengths_are_left_out() -> None:

@@ -1,13 +1,14 @@
-"""What is read at a time is bounded: bytes of all bodies together, and the parts of one."""
+"""What is held at a time is bounded: memory of all requests together, and the parts of one body."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import fastapi
 import pytest
 from starlette.exceptions import HTTPException
 
-from paceline.web.bodies import BoundedBodies
+from paceline.web.bodies import BYTE_BYTES, PART_BYTES, PIECE, BoundedBodies, share_of
 
 Answer = Callable[[Any], Awaitable[None]]
 
@@ -38,7 +39,7 @@ async def route(scope: Any, receive: Any, send: Any) -> None:
 
 
 def bounded() -> BoundedBodies:
-    return BoundedBodies(route, in_flight=100, parts=10)
+    return BoundedBodies(route, memory=100 * BYTE_BYTES, parts=10)
 
 
 def status(request: Request) -> int:
@@ -60,11 +61,38 @@ def test_bodies_share_what_there_is_and_the_one_beyond_it_is_asked_to_wait() -> 
         assert not second.task.done()
         await second.give(b"x")
         assert status(second) == 503
-        assert all_of_them.held == 60
+        assert all_of_them.held == 60 * BYTE_BYTES
         await first.give(b"x" * 40)
         await first.give(b"")
         assert first.task.done()
         assert all_of_them.held == 0
+
+    run(test)
+
+
+def test_of_those_that_come_at_the_same_time_as_many_as_fit_are_let_through() -> None:
+    async def takes_its_time_to_refuse(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await route(scope, receive, send)
+        except HTTPException:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            raise
+
+    async def test() -> None:
+        all_of_them = BoundedBodies(takes_its_time_to_refuse, memory=100 * BYTE_BYTES, parts=10)
+        requests = [Request(all_of_them) for _ in range(4)]
+        for _ in range(5):
+            for request in requests:
+                request.pieces.put_nowait(b"x" * 8)
+            for _ in range(5):
+                await asyncio.sleep(0)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert [request.task.done() for request in requests].count(False) == 2
+        for request in requests:
+            request.task.cancel()
+        await asyncio.gather(*(request.task for request in requests), return_exceptions=True)
 
     run(test)
 
@@ -80,7 +108,7 @@ def test_one_alone_may_be_as_large_as_its_own_limit_allows() -> None:
     run(test)
 
 
-@pytest.mark.parametrize("sign", [b",", b"[", b"{", b":"])
+@pytest.mark.parametrize("sign", [b",", b"[", b"{"])
 def test_a_body_of_too_many_parts_is_refused_before_it_is_whole(sign: bytes) -> None:
     async def test() -> None:
         all_of_them = bounded()
@@ -104,3 +132,53 @@ def test_a_client_that_goes_away_gives_its_share_back() -> None:
         assert all_of_them.held == 0
 
     run(test)
+
+
+def test_parts_count_as_what_they_become() -> None:
+    async def test() -> None:
+        all_of_them = bounded()
+        request = Request(all_of_them)
+        await request.give(b"1,1,")
+        assert all_of_them.held == 4 * BYTE_BYTES + 2 * PART_BYTES
+        await request.give(b"")
+        assert all_of_them.held == 0
+
+    run(test)
+
+
+def test_an_answer_for_which_there_is_no_room_is_not_made() -> None:
+    async def answers(scope: Any, receive: Any, send: Any) -> None:
+        share_of(fastapi.Request(scope)).take(150)
+        await route(scope, receive, send)
+
+    async def test() -> None:
+        all_of_them = BoundedBodies(answers, memory=200, parts=10)
+        first, second = Request(all_of_them), Request(all_of_them)
+        await second.give(b"")
+        assert status(second) == 503
+        await first.give(b"")
+        assert first.task.exception() is None
+        third = Request(all_of_them)
+        await third.give(b"")
+        assert third.task.exception() is None
+
+    run(test)
+
+
+def test_an_answer_counts_until_its_client_has_read_most_of_it() -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def answers(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.body", "body": bytes(2 * PIECE + 1), "more_body": False})
+
+    async def test() -> None:
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await BoundedBodies(answers, memory=200, parts=10)({"type": "http"}, no_body, send)
+
+    async def no_body() -> Any:
+        raise AssertionError("it has none")
+
+    run(test)
+    assert [(len(one["body"]), one["more_body"]) for one in sent] == [(PIECE, True), (PIECE, True), (1, False)]
