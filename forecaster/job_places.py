@@ -3,8 +3,9 @@
 Rule of this file: pure.
 """
 
-import sys
 from collections import OrderedDict
+
+from paceline.held_bytes import size_of
 
 #: Places that are kept, two a GPU, and the bytes that they take; those without news for longest make room.
 PLACES, PLACES_BYTES = 200_000, 128 * 1024 * 1024
@@ -61,4 +62,4 @@ class JobPlaces:
 
 
 def _size(place: Place, job: str) -> int:
-    return ENTRY_BYTES + sum(map(sys.getsizeof, place)) + sys.getsizeof(job)
+    return ENTRY_BYTES + size_of(place) + size_of(job)
