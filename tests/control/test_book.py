@@ -14,6 +14,7 @@ from control.api.gswarm import FRESH_S, Fresh
 from control.book import Book, Shelf
 from paceline import topics, wire
 from paceline.events import AuditEntry, BalancePlan, JobDescribed, RankPlace
+from paceline.held_bytes import size_of
 from paceline.job_life import MOST_NODES as MOST_OF_A_JOB
 from paceline.job_life import JobLife
 from tests.control.conftest import node_described
@@ -72,7 +73,7 @@ def test_a_job_of_many_long_names_takes_no_more_than_its_share(ranks: Sequence[i
         known = book.job("j")
         if known is not None and number % 50 == 0:
             held.append(sum(map(sys.getsizeof, names_of(known.life))))
-            assert held[-1] <= known.size
+            assert held[-1] <= known.life.held_bytes
     assert 0 < max(held) <= books.JOB_BYTES
 
 
@@ -90,7 +91,7 @@ def test_what_the_names_of_a_job_take_is_counted_to_the_byte() -> None:
         book.update(topics.JOB, "k", told, b"", 0.0)
         known = book.job("j")
         assert known is not None
-        assert known.name_bytes == sum(map(sys.getsizeof, names_of(known.life)))
+        assert known.life.name_bytes == sum(map(size_of, names_of(known.life)))
 
 
 def test_jobs_of_as_many_nodes_as_there_may_be_are_kept() -> None:
@@ -102,7 +103,7 @@ def test_jobs_of_as_many_nodes_as_there_may_be_are_kept() -> None:
     known = book.job("j")
     assert known is not None
     assert len(known.life.nodes) == 1000
-    assert known.size * MOST_OF_A_JOB / 1000 < books.JOB_BYTES / 2
+    assert known.life.held_bytes * MOST_OF_A_JOB / 1000 < books.JOB_BYTES / 2
     assert book.job("other") is not None
 
 

@@ -197,7 +197,7 @@ def test_hostile_messages_are_drawn_over(kind: str) -> None:
 
 def test_hostile_messages_are_counted() -> None:
     said = summary(hostile(), told())
-    assert said["unusable_messages"] == 3
+    assert said["unusable_messages"] == 4
     assert said["utilization_ratio"]["max"] == 0.5
     json.dumps(said, allow_nan=False)
 
