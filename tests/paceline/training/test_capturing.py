@@ -94,6 +94,12 @@ def long(torch: Any, until: Callable[..., None], monkeypatch: pytest.MonkeyPatch
     return Training(torch, until, layers=20)
 
 
+def shipping_of(probe: Probe, folder: Path) -> Shipping:
+    """What ships for a rank that has nothing to say, to a sidecar that is gone."""
+    nothing: Any = None
+    return Shipping(probe, str(folder / "gone"), lambda: nothing, TcpLinks(set()))
+
+
 def events(path: Path) -> list[dict[str, Any]]:
     with gzip.open(path) as file:
         told: list[dict[str, Any]] = json.load(file)["traceEvents"]
@@ -253,7 +259,7 @@ def test_the_end_of_a_ranks_timing_ends_its_capture(
 ) -> None:
     """As Python exits, too: the profiler is off once the session has ended, though no sidecar is there any more."""
     monkeypatch.setenv(CAPTURES.name, "1")
-    shipping = Shipping(long.probe, str(tmp_path / "gone"), lambda: None, TcpLinks(set()))  # type: ignore[return-value]
+    shipping = shipping_of(long.probe, tmp_path)
     long.capturing = shipping._capturing
     session, path = Session(long.probe, torch), tmp_path / "a.json.gz"
     session._shipping = shipping
@@ -498,8 +504,7 @@ def test_a_rank_takes_captures_only_where_the_run_was_started_with_them(
     """As a process of a plain ``paceline run`` finds its environment."""
     if said is not None:
         monkeypatch.setenv(CAPTURES.name, said)
-    shipping = Shipping(training.probe, str(tmp_path / "gone"), lambda: None, TcpLinks(set()))  # type: ignore[return-value]
-    training.capturing = shipping._capturing
+    training.capturing = shipping_of(training.probe, tmp_path)._capturing
     path = tmp_path / "a.json.gz"
     training.ask(path)
     training.step(3)
