@@ -34,7 +34,11 @@ STATELESS = {
 }
 #: Streamlit's own paths that take more than GET.
 OF_STREAMLIT = ("/", "/_stcore/health", "/_stcore/upload_file/a/b", "/_stcore/stream", "/media/x", "/component/x")
-FOREIGN = ({"Host": "evil.example"}, {"Origin": "https://evil.example"})
+FOREIGN = (
+    {"Host": "evil.example"},
+    {"Origin": "https://evil.example"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+)
 
 
 class Answer(NamedTuple):
@@ -180,7 +184,8 @@ def test_nothing_else_is_taken(doors: Mapping[str, Door], name: str, until: Call
 
 @pytest.mark.parametrize("name", STARTED)
 def test_no_route_answers_a_foreign_name(doors: Mapping[str, Door], name: str, until: Callable[..., object]) -> None:
-    """Neither one that it is asked by, nor one of a page that asks; with the token, too, and where no route is."""
+    """Neither one that it is asked by, nor one of a page that asks or shows what it answers as a picture; with the
+    token, too, and where no route is."""
     door = up(doors[name], until)
     for method, path in [*routes(door), ("GET", "/docs"), ("GET", "/none")]:
         at = re.sub(r"\{[^}]*\}", "x", path)
@@ -240,7 +245,7 @@ def test_streams_tells_and_takes_nothing() -> None:
         await runner.close()
         return statuses
 
-    assert asyncio.run(asked()) == [200, 403, 403, 405, 405, 405, 405] * 3
+    assert asyncio.run(asked()) == [200, 403, 403, 403, 405, 405, 405, 405] * 3
     assert Health(lambda: None, str, ("127.0.0.1",)).answer("/healthz", {"host": "evil.example"}).status == 403
 
 

@@ -1,6 +1,7 @@
 """What ends a worker's life, and what it says of it: no broker is needed, its app is one that only waits."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,8 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from paceline.kafka import embedded
 from paceline.kafka.settings import BrokerSettings
-from paceline.kafka.topic_admin import TopicDescription
+from paceline.kafka.topic_admin import TopicDescription, ensure_topics
 from paceline.topics import PARTITIONS
 from streams import worker as module
 from streams.door import STILL_S, StoodStillError
@@ -163,3 +165,25 @@ def test_a_worker_that_stood_still_starts_again_from_what_is_stored(embedded_bro
         process.send_signal(signal.SIGTERM)
         process.stderr.read()
         assert process.wait() == 0
+
+
+@pytest.mark.e2e
+def test_a_worker_whose_broker_is_another_cluster_now_is_not_silent(free_port, until, tmp_path):
+    """It works on that, or it ends and names the topic that this broker made otherwise than it must be: the embedded
+    one makes what a client asks for, and the worker's client may ask for the worker's own before the worker does."""
+    port, web = free_port(), free_port()
+    log, environ = tmp_path / "log", {**os.environ, "TMPDIR": str(tmp_path), "PACELINE_PATIENCE": "1"}
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(embedded.start(port))
+        command = [sys.executable, "-m", "streams", "--brokers", first.address, "--web-port", str(web)]
+        output = stack.enter_context(log.open("wb"))
+        process = stack.enter_context(subprocess.Popen(command, stdout=output, stderr=output, env=environ))
+        stack.callback(process.kill)
+        until(lambda: ready(web))
+        first.process.kill()
+        first.process.wait()
+        second = stack.enter_context(embedded.start(port))
+        ensure_topics(BrokerSettings().with_brokers(second.address))
+        until(lambda: process.poll() is not None or (ready(web) and metric(web, "paceline_streams_restarts") >= 1.0))
+        assert "starting again from what is stored" in log.read_text()
+        assert process.poll() is None or (process.poll() == 1 and "partitions, and must have" in log.read_text())

@@ -52,6 +52,48 @@ def test_it_says_where_everything_is_and_stops_when_told(
         socket.create_server(("127.0.0.1", number_again)).close()
 
 
+@pytest.mark.e2e
+def test_one_that_is_started_again_at_once_is_ready_on_the_same_ports(
+    tmp_path: Path, free_port: Callable[[], int], until: Callable[..., object]
+) -> None:
+    """After a SIGTERM to the group of the one before, of which nothing is left."""
+    options = ["--port", str(free_port()), "--ui-port", str(free_port()), "--control-port", str(free_port())]
+    _ready_and_ended(tmp_path, until, "--no-forecaster", *options)
+    _ready_and_ended(tmp_path, until, "--no-forecaster", *options)
+
+
+def _ready_and_ended(folder: Path, until: Callable[..., object], *options: str) -> None:
+    """Start it, end its group once it is ready, and see that its broker ends after all its services."""
+    command = [sys.executable, "-m", "paceline", "up", "--logs", str(folder), *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stderr is not None
+        try:
+            said = ""
+            for line in process.stderr:
+                said += line
+                if "ready after" in line:
+                    break
+            assert "ready after" in said, said
+            (broker,) = _started(process.pid, b"--cluster-id")
+            services = _started(process.pid, b"-m\0paceline")
+            assert len(services) == 4
+            os.killpg(process.pid, signal.SIGTERM)
+            until(lambda: Machine().process(broker) is None)
+            assert [pid for pid in services if Machine().process(pid) is not None] == []
+            assert process.wait() == 0
+        finally:
+            process.kill()
+
+
+def _started(pid: int, words: bytes) -> list[int]:
+    """Those that ``pid`` itself has started with ``words`` in their command."""
+    return [
+        each
+        for each in descendants(pid)
+        if f"PPid:\t{pid}\n" in _status(Path(f"/proc/{each}")) and words in Path(f"/proc/{each}/cmdline").read_bytes()
+    ]
+
+
 @pytest.mark.bus
 @pytest.mark.landing
 def test_topics_of_the_embedded_broker_have_few_partitions(tmp_path: Path, free_port: Callable[[], int]) -> None:

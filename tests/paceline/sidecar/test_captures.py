@@ -2,6 +2,7 @@
 
 import base64
 import json
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,10 +11,16 @@ import pytest
 from paceline.command_rules import RefusedError
 from paceline.delivery.stats import Stats
 from paceline.events import CAPTURE_PIECE_BYTES, CaptureAsked, CapturePiece
+from paceline.kafka.settings import BrokerSettings
+from paceline.settings import CAPTURES
 from paceline.sidecar import assembly
+from paceline.sidecar.__main__ import arguments
 from paceline.sidecar.actions import OFF, actions
 from paceline.sidecar.assembly import BusSink
+from paceline.sidecar.batch import Batcher, Origin, Outgoing
 from paceline.sidecar.captures import MOST_UNDER_WAY, PATIENCE_S, SUMMED_A_TURN, SWEEP_EVERY_S, WAITS_S, Captures
+from paceline.sidecar.server import Sidecar
+from paceline.topics import CAPTURE
 from paceline.training.capture_messages import decode, encode
 
 JOB = ("resnet", 0)
@@ -129,6 +136,64 @@ def test_a_run_without_captures_refuses_and_says_how_to_have_them(clock: Clock) 
     with pytest.raises(RefusedError, match="--captures") as refused:
         action.obey("job:resnet", CaptureAsked(capture="a", ranks="1", steps=3))
     assert str(refused.value) == OFF
+
+
+@pytest.mark.parametrize(
+    ("options", "environ", "on"),
+    [
+        ([], {}, False),
+        ([], {CAPTURES.name: "0"}, False),
+        ([], {CAPTURES.name: "1"}, True),
+        (["--captures"], {}, True),
+    ],
+)
+def test_captures_are_off_unless_the_run_was_started_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], environ: dict[str, str], on: bool
+) -> None:
+    """For who takes commands, too."""
+    given: list[Captures | None] = []
+
+    def noted(batcher: Batcher, clock: object, captures: Captures | None) -> dict[str, object]:
+        given.append(captures)
+        return {}
+
+    monkeypatch.setattr(assembly, "_bus", lambda *_: SimpleNamespace(settings=BrokerSettings()))
+    monkeypatch.setattr(assembly, "actions", noted)
+    monkeypatch.setattr(assembly, "CommandReader", lambda *_: None)
+    parts = assembly.build(arguments(["--socket", str(tmp_path / "ranks"), "--no-commands", *options]), environ, print)
+    assert (parts.captures is not None) is on
+    assert given == [parts.captures]
+
+
+class Bus:
+    """In place of the bus: room for so many pieces."""
+
+    def __init__(self) -> None:
+        self.room, self.taken = 0, list[Outgoing]()
+
+    def has_room(self) -> bool:
+        return len(self.taken) < self.room
+
+    def put(self, outgoing: Outgoing) -> None:
+        self.taken.append(outgoing)
+
+
+def test_a_sidecar_puts_nothing_of_a_trace_on_the_bus_that_has_no_room(captures: Captures) -> None:
+    """What waits goes out as room comes, and nothing of it is lost."""
+    path, bus = asked(captures, 2)[2], Bus()
+    content = bytes(range(256)) * (CAPTURE_PIECE_BYTES // 128)
+    path.write_bytes(content)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        batcher = Batcher(Origin("c", "n1", "p"))
+        sidecar = Sidecar(ours, batcher, [], until_empty=True, captures=captures, capture_sink=bus)
+        for room in (0, 1, 2):
+            bus.room = room
+            for _ in range(10):
+                sidecar._turn(0.0)
+            assert len(bus.taken) == room
+    assert {outgoing.topic for outgoing in bus.taken} == {CAPTURE}
+    assert b"".join(base64.b64decode(outgoing.event.content) for outgoing in bus.taken) == content
 
 
 def test_a_trace_waits_in_its_file_until_the_bus_has_room(captures: Captures) -> None:

@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 
+from paceline.settings import CAPTURES
 from paceline.training import capture_file, capturing
 from paceline.training.capture_messages import NOTE, WHY, Capture, encode
 from paceline.training.capture_plan import MOST_EVENTS
 from paceline.training.capturing import Capturing
+from paceline.training.links import TcpLinks
 from paceline.training.probe import Probe
 from paceline.training.session import Session
+from paceline.training.shipping import Shipping
 
 pytestmark = [pytest.mark.e2e, pytest.mark.training, pytest.mark.xdist_group("pytorch")]
 
@@ -89,6 +92,12 @@ def long(torch: Any, until: Callable[..., None], monkeypatch: pytest.MonkeyPatch
     """Training of which a capture records so many steps that it is still on when the test goes on."""
     monkeypatch.setattr("paceline.training.capture_plan.MOST_EVENTS", 10 * MOST_EVENTS)
     return Training(torch, until, layers=20)
+
+
+def shipping_of(probe: Probe, folder: Path) -> Shipping:
+    """What ships for a rank that has nothing to say, to a sidecar that is gone."""
+    nothing: Any = None
+    return Shipping(probe, str(folder / "gone"), lambda: nothing, TcpLinks(set()))
 
 
 def events(path: Path) -> list[dict[str, Any]]:
@@ -245,6 +254,24 @@ def test_no_capture_outlives_training(long: Training, tmp_path: Path, until: Cal
     assert why(path) == capturing.ENDED
 
 
+def test_the_end_of_a_ranks_timing_ends_its_capture(
+    long: Training, torch: Any, tmp_path: Path, until: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Python exits, too: the profiler is off once the session has ended, though no sidecar is there any more."""
+    monkeypatch.setenv(CAPTURES.name, "1")
+    shipping = shipping_of(long.probe, tmp_path)
+    long.capturing = shipping._capturing
+    session, path = Session(long.probe, torch), tmp_path / "a.json.gz"
+    session._shipping = shipping
+    long.ask(path, steps=20)
+    long.record()
+    shipping.start()
+    session.end()
+    assert not long.profiled()
+    until(beside(path, WHY).exists)
+    assert why(path) == capturing.ENDED
+
+
 def test_a_capture_ended_by_another_thread_ends_where_it_runs(
     long: Training, tmp_path: Path, until: Callable[..., None]
 ) -> None:
@@ -324,6 +351,70 @@ def test_more_steps_than_a_trace_takes_are_cut_and_that_is_noted(
     assert f"{len(steps)} of 20 steps" in beside(path, NOTE).read_text()
 
 
+class Counting:
+    """In place of PyTorch's profiler: it counts a million events a second, of which a step takes ``step_s``."""
+
+    def __init__(self, training: Training, monkeypatch: pytest.MonkeyPatch, step_s: float) -> None:
+        self.training, self.step_s, self.now_s = training, step_s, 0.0
+        #: When each window began, and the events of each that was ended.
+        self.began_s, self.ended = list[float](), list[int]()
+        training.capturing = Capturing(training.probe, on=True, clock=lambda: self.now_s)
+        monkeypatch.setattr(capturing, "Window", self.begin)
+
+    def begin(self, *_: Any) -> Any:
+        self.began_s.append(self.now_s)
+        return SimpleNamespace(on=True, mark=lambda step: None, end=self.end)
+
+    def end(self, *, whole: bool) -> Any:
+        self.ended.append(round((self.now_s - self.began_s[-1]) * 1e6))
+        return SimpleNamespace(
+            events=lambda count=self.ended[-1]: range(count),
+            save=lambda path: Path(path).write_text('{"traceEvents": []}'),
+        )
+
+    def step_until(self, condition: Callable[[], Any]) -> None:
+        """Train until ``condition``; time goes on while events are counted."""
+
+        def stepped() -> bool:
+            if len(self.began_s) > len(self.ended):
+                self.now_s += self.step_s
+            return bool(condition())
+
+        self.training.step_until(stepped)
+
+
+def test_one_step_of_more_events_than_a_trace_takes_is_refused_with_their_number(
+    training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the look at it no profiler begins again, and training goes on."""
+    counting = Counting(training, monkeypatch, step_s=0.1)
+    path = tmp_path / "a.json.gz"
+    training.ask(path, steps=1)
+    counting.step_until(lambda: path.exists() or beside(path, WHY).exists())
+    assert not path.exists()
+    assert why(path) == f"one step has 100,000 profiler events, and a trace at most {MOST_EVENTS:,}"
+    training.step(3)
+    assert (counting.ended, training.probe.capture) == ([100_000], None)
+
+
+@pytest.mark.parametrize("heavier", [1, 5])
+def test_the_events_of_a_trace_are_bounded(
+    training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heavier: int
+) -> None:
+    """By the steps of which the look tells how many fit; where those that follow have more, by time: twice as many
+    at most. The trace's note says that steps are missing."""
+    counting = Counting(training, monkeypatch, step_s=0.004)
+    path = tmp_path / "a.json.gz"
+    training.ask(path, steps=20)
+    counting.step_until(lambda: len(counting.began_s) == 2)
+    counting.step_s *= heavier
+    counting.step_until(lambda: path.exists() or beside(path, WHY).exists())
+    look, trace = counting.ended
+    assert look == 4_000
+    assert 0 < trace <= (MOST_EVENTS if heavier == 1 else 2 * MOST_EVENTS)
+    assert "of 20 steps: more would have too many profiler events" in beside(path, NOTE).read_text()
+
+
 def test_an_interrupt_while_the_profiler_is_stopped_is_the_scripts(
     long: Training, tmp_path: Path, until: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -399,6 +490,21 @@ def test_training_that_moves_to_another_thread_loses_the_capture(
 def test_without_captures_nobody_is_profiled(torch: Any, until: Callable[..., None], tmp_path: Path) -> None:
     training = Training(torch, until)
     training.capturing = Capturing(training.probe, on=False)
+    path = tmp_path / "a.json.gz"
+    training.ask(path)
+    training.step(3)
+    assert not training.profiled()
+    assert "--captures" in why(path)
+
+
+@pytest.mark.parametrize("said", [None, "0", "perhaps"])
+def test_a_rank_takes_captures_only_where_the_run_was_started_with_them(
+    training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str | None
+) -> None:
+    """As a process of a plain ``paceline run`` finds its environment."""
+    if said is not None:
+        monkeypatch.setenv(CAPTURES.name, said)
+    training.capturing = shipping_of(training.probe, tmp_path)._capturing
     path = tmp_path / "a.json.gz"
     training.ask(path)
     training.step(3)
