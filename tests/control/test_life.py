@@ -48,7 +48,8 @@ def test_nothing_is_lost_when_recorder_and_control_are_killed(
     assert cluster.run("session", "export", "mine", "-o", str(out)).returncode == 0
     assert numbers(out, collector) == list(range(600))
     assert cluster.run("session", "delete", "mine").returncode == 0
-    until(lambda: cluster.asked("/v1/sessions") == {"sessions": []})
+    # Others may be told of on a broker that tests share.
+    until(lambda: "mine" not in [one["name"] for one in cluster.asked("/v1/sessions")["sessions"]])
     assert cluster.session("list") == []
 
 
