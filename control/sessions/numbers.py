@@ -4,6 +4,7 @@ Rule of this file: pure and bounded. Messages of one producer lie in several par
 """
 
 from bisect import bisect_left
+from itertools import pairwise
 
 #: Separate runs of numbers that are remembered; beyond it the smallest gap is closed, and what it held is only counted.
 MOST_RUNS = 1000
@@ -39,9 +40,7 @@ class Numbers:
     @property
     def missing_count(self) -> int:
         """How many numbers between the first and the last never came."""
-        return self.forgotten + sum(
-            run[0] - before[1] - 1 for before, run in zip(self.runs, self.runs[1:], strict=False)
-        )
+        return self.forgotten + sum(run[0] - before[1] - 1 for before, run in pairwise(self.runs))
 
     @property
     def received(self) -> int:
@@ -50,7 +49,7 @@ class Numbers:
 
     def missing(self) -> list[tuple[int, int]]:
         """First and last of each stretch that never came."""
-        return [(before[1] + 1, run[0] - 1) for before, run in zip(self.runs, self.runs[1:], strict=False)]
+        return [(before[1] + 1, run[0] - 1) for before, run in pairwise(self.runs)]
 
     def add(self, number: int) -> bool:
         """Note that ``number`` came; whether it is the first time."""
@@ -66,16 +65,18 @@ class Numbers:
         self._join(place)
         self._join(place - 1)
         if len(runs) > MOST_RUNS:
-            self._forget()
+            self.close_gap()
         return True
+
+    def close_gap(self) -> None:
+        """Forget which numbers the smallest gap held, where there is one; how many they were stays known."""
+        gaps = [run[0] - before[1] for before, run in pairwise(self.runs)]
+        if gaps:
+            place = gaps.index(min(gaps))
+            self.forgotten += gaps[place] - 1
+            self.runs[place][1] = self.runs.pop(place + 1)[1]
 
     def _join(self, place: int) -> None:
         """Make one run of the one at ``place`` and the next, where they touch."""
         if 0 <= place < len(self.runs) - 1 and self.runs[place][1] + 1 >= self.runs[place + 1][0]:
             self.runs[place][1] = self.runs.pop(place + 1)[1]
-
-    def _forget(self) -> None:
-        gaps = [run[0] - before[1] for before, run in zip(self.runs, self.runs[1:], strict=False)]
-        place = gaps.index(min(gaps))
-        self.forgotten += gaps[place] - 1
-        self.runs[place][1] = self.runs.pop(place + 1)[1]

@@ -16,6 +16,8 @@ from .numbers import Numbers
 MOST_PRODUCERS = 100_000
 #: Bytes of their names: twice so many of 100 characters. They stand in the manifest, which must stay readable.
 MOST_NAME_BYTES = 48 * 2**20
+#: Separate runs of numbers of all producers: 150 MB in memory, 40 MB in the manifest.
+MOST_RUNS = 1_000_000
 #: No producer has sent more: a number beyond it is none. All together lack no more than that, as ``Count`` has it.
 _GREATEST = 2**53
 
@@ -37,6 +39,7 @@ class Proof:
             if one.runs
         }
         self._name_bytes = sum(_names_of(key, one.node) for key, one in self._producers.items())
+        self._runs = sum(len(one.numbers.runs) for one in self._producers.values())
         #: Messages of producers beyond ``MOST_PRODUCERS`` or ``MOST_NAME_BYTES``.
         self.unproved = unproved
 
@@ -52,7 +55,11 @@ class Proof:
                 return True
             self._name_bytes += size
             known = self._producers[topic, said.producer] = _Producer(said.node, Numbers(), 0)
+        before = len(known.numbers.runs)
         new = known.numbers.add(said.sequence)
+        if self._runs + len(known.numbers.runs) - before > MOST_RUNS:
+            known.numbers.close_gap()
+        self._runs += len(known.numbers.runs) - before
         known.kept += kept and new
         return new
 

@@ -23,3 +23,21 @@ def test_names_of_any_length_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatc
     assert not again.note("host", Head(producer=f"0{LONG}", sequence=0), kept=True)
     again.note("host", Head(producer=f"new{LONG}", sequence=0), kept=True)
     assert again.unproved == proof.unproved + 1
+
+
+def test_gaps_of_all_producers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond that it is no longer known which numbers are missing, but how many are, also after a restart."""
+    monkeypatch.setattr(proofs, "MOST_RUNS", 100)
+    proof = Proof()
+    for sequence in range(0, 60, 2):
+        for at in range(5):
+            proof.note("host", Head(producer=f"p{at}", sequence=sequence), kept=True)
+        assert sum(len(one.runs) for one in proof.told()) <= 100
+    assert proofs.missing(proof.told()) == 5 * 29
+    again = Proof(proof.told())
+    assert not again.note("host", Head(producer="p0", sequence=0), kept=True)
+    again.note("host", Head(producer="p0", sequence=100), kept=True)
+    assert sum(len(one.runs) for one in again.told()) <= 100
+    assert proofs.missing(again.told()) == 5 * 29 + 41
+    again.note("host", Head(producer="p0", sequence=101), kept=True)
+    assert proofs.missing(again.told()) == 5 * 29 + 41
