@@ -123,11 +123,23 @@ def main(argv: list[str]) -> int:
     bootstrap.load_config_options(flags)
     # Streamlit would look for changed configuration files ten times a second: a page gets its options here, once.
     bootstrap._install_config_watchers = lambda flag_options: None
+    _limit()
     # The server stops by itself and then sends itself the signal again: that one shall not end us before we are done.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     bootstrap.run_asgi_app(str(SCRIPT), f"{__package__}.page_app:app", [], flags)
     return 0
+
+
+def _limit() -> None:
+    """Streamlit's server gets the limits of ours: of time, of a head's size, of connections."""
+    from streamlit.web.server.starlette import starlette_server
+
+    from paceline.http_limits import Limits
+    from paceline.web.shell import TimedClients, limited
+
+    given, clients = starlette_server._get_uvicorn_config_kwargs, TimedClients(Limits())
+    starlette_server._get_uvicorn_config_kwargs = lambda: {**given(), **limited(clients)}
 
 
 def taken(address: str, port: int) -> str:

@@ -16,6 +16,8 @@ from streamlit import config
 from paceline import hosts
 
 HEALTH = "/_stcore/health"
+#: Browsers, a tab each, that have the page open at a time.
+VISITORS = 200
 SCRIPT = Path(__file__).with_name("paceline_page.py")
 #: The pages' names in addresses; what is before one of them is where the page is served.
 PATHS = ("fleet", "job", "rank", "collectives", "forecast", "suggestions", "history", "sessions", "health")
@@ -45,6 +47,28 @@ class KnownHosts:
                 await PlainTextResponse(f"{': '.join(problem)}\n", status_code=403)(scope, receive, send)
                 return
         await self._app(_probed(scope), receive, send)
+
+
+class FewVisitors:
+    """Refuses a connection of one more browser than ``most``: each is a run of the script, and its memory."""
+
+    def __init__(self, app: ASGIApp, most: int = VISITORS) -> None:
+        self._app, self._most, self._here = app, most, 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer or refuse one request or connection."""
+        if scope["type"] != "websocket":
+            await self._app(scope, receive, send)
+            return
+        if self._here >= self._most:
+            await receive()
+            await send({"type": "websocket.close", "code": 1013})
+            return
+        self._here += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._here -= 1
 
 
 def _probed(scope: Scope) -> Scope:
@@ -95,4 +119,4 @@ def _is_document(message: Message) -> bool:
     return headers.get("content-type", "").startswith("text/html") and "content-encoding" not in headers
 
 
-app = st.App(SCRIPT, middleware=[Middleware(KnownHosts), Middleware(OwnAddress)])
+app = st.App(SCRIPT, middleware=[Middleware(KnownHosts), Middleware(FewVisitors), Middleware(OwnAddress)])

@@ -55,18 +55,40 @@ class Clients:
                 client.cut("the service ends")
 
 
+class TimedClients(Clients):
+    """Those of a server that is not ours: they are looked at as long as there are any."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(limits, clock)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def admit(self, client: "_Client") -> None:
+        """Take in a client, as of a server of ours."""
+        super().admit(client)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._timer is None and self._held:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._turn)
+
+    def _turn(self) -> None:
+        self._timer = None
+        self.look()
+        self._wake()
+
+
 class _Counted:
     """A transport that counts what is written to it."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport, self.written = transport, 0
+        self.plain, self.written = transport, 0
 
     def write(self, data: bytes) -> None:
         self.written += len(data)
-        self._transport.write(data)
+        self.plain.write(data)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+        return getattr(self.plain, name)
 
 
 class _Client(H11Protocol):
@@ -108,6 +130,13 @@ class _Client(H11Protocol):
         """It has gone."""
         self._clients.discard(self)
         super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        """It is a client of HTTP no more: how many of these there are is the application's affair."""
+        self._clients.discard(self)
+        if self._counted is not None:
+            self.transport = self._counted.plain
+        super().handle_websocket_upgrade(event)
 
     def data_received(self, data: bytes) -> None:
         """It has sent something."""
@@ -188,10 +217,14 @@ def server(
         app,
         access_log=False,
         server_header=False,
-        http=partial(_Client, clients),  # type: ignore[arg-type]
         ws="none",
-        h11_max_incomplete_event_size=clients.limits.head_bytes,
         timeout_graceful_shutdown=END_S,  # type: ignore[arg-type]
+        **limited(clients),
         **options,
     )
     return Server(config, clients, on_end)
+
+
+def limited(clients: Clients) -> dict[str, Any]:
+    """Options of uvicorn for a server whose ``clients`` keep their limits."""
+    return {"http": partial(_Client, clients), "h11_max_incomplete_event_size": clients.limits.head_bytes}

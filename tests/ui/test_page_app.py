@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ui.page_app import PATHS, TELL_ADDRESS, OwnAddress
+from ui.page_app import PATHS, TELL_ADDRESS, FewVisitors, OwnAddress
 
 ASKED = [(b"accept", b"text/html,*/*"), (b"accept-encoding", b"gzip")]
 PAGE = b"<!doctype html><html><head><title>x</title></head></html>"
@@ -54,3 +54,42 @@ def test_what_is_before_a_pages_name_is_where_the_page_is_served() -> None:
     assert all(path == at for path, at in served.items())
     for name in PATHS:
         assert re.sub(pattern.decode().replace(r"\/", "/"), "/", f"/below/{name}") == "/below/"
+
+
+def test_one_visitor_more_than_there_may_be_is_refused_until_another_leaves() -> None:
+    """Each browser is a run of the script; requests without one are answered all the same."""
+
+    async def serve() -> list[str]:
+        sent: list[str] = []
+        leave = [asyncio.Event() for _ in range(4)]
+
+        async def inside(scope: Any, receive: Any, send: Any) -> None:
+            sent.append(f"{scope['type']} {scope['path']}")
+            await leave[int(scope["path"])].wait()
+
+        async def send(message: Any) -> None:
+            sent.append(f"{message['type']} {message['code']}")
+
+        async def receive() -> Any:
+            return {"type": "websocket.connect"}
+
+        few = FewVisitors(inside, most=2)
+        first, second = (
+            asyncio.create_task(few({"type": "websocket", "path": str(at)}, receive, send)) for at in range(2)
+        )
+        await asyncio.sleep(0)
+        await few({"type": "websocket", "path": "2"}, receive, send)
+        leave[3].set()
+        await few({"type": "http", "path": "3"}, receive, send)
+        leave[0].set()
+        await first
+        leave[2].set()
+        await few({"type": "websocket", "path": "2"}, receive, send)
+        leave[1].set()
+        await second
+        return sent
+
+    assert asyncio.run(serve()) == [
+        *("websocket 0", "websocket 1", "websocket.close 1013"),
+        *("http 3", "websocket 2"),
+    ]
