@@ -28,7 +28,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
 #: A variable that all processes of one stack inherit, and how long a death signal may take to reach the last of them.
 MARK, LEFT_S = "PACELINE_SOAK_STACK", 3.0
 EXAMPLES = """examples:
-  make soak                                        1,000 starts; some six hours
+  make soak                                        1,000 starts; three to four hours (four of it at a time: 90 min)
   make soak ARGS='--starts 40'                     a quarter of an hour
   make soak ARGS='--starts 40 --load 8 --apache'   beside eight busy processes, on Apache Kafka
 """

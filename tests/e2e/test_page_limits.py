@@ -47,10 +47,10 @@ def page(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int])
 
 def gone(client: socket.socket) -> bool:
     """Whether the page has let go of ``client``."""
-    client.settimeout(0.01)
+    client.setblocking(False)
     try:
         return client.recv(1) == b""
-    except TimeoutError:
+    except BlockingIOError:
         return False
     except ConnectionError:
         return True
