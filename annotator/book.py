@@ -6,15 +6,14 @@ of a job the newest attempt. A part whose ranks a later part describes is over: 
 clusters are passed over. No text here is safe to show.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from paceline.alerts.alert import Alert, of_finding
 from paceline.alerts.book import AlertBook, Standing
 from paceline.events import POD_LABEL, SEVERITY_ORDER, DeviceSamples, Finding, JobDescribed, JobProfile, NodeDescribed
 from paceline.events.silence import NODE_SILENT_S, NODE_WITHOUT_GPUS_SILENT_S
-from paceline.held_bytes import HeldBytes, size_of
+from paceline.held_bytes import BoundedMapping, HeldBytes, size_of
 
 from .gpu_minute import GpuMinutes
 
@@ -26,8 +25,6 @@ NODE_BYTES, PART_BYTES, PROFILE_BYTES, HEARD_BYTES = 128 * 2**20, 64 * 2**20, 32
 NAMESPACE = "kubernetes_namespace"
 #: Job, namespace and teller.
 PartKey = tuple[str, str, str]
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 
 class Job(NamedTuple):
@@ -83,16 +80,15 @@ class Book:
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
-        self.nodes: OrderedDict[str, NodeDescribed] = OrderedDict()
-        self.parts: OrderedDict[PartKey, Part] = OrderedDict()
+        self.nodes = BoundedMapping[str, NodeDescribed](MOST_NODES, NODE_BYTES)
+        self.parts: dict[PartKey, Part] = {}
+        self._part_bytes = HeldBytes[PartKey](PART_BYTES, MOST_PARTS)
         #: Which part describes each rank of a job (name, attempt, namespace).
         self._ranks: dict[tuple[str, int, str], dict[int, PartKey]] = {}
-        self.profiles: OrderedDict[str, JobProfile] = OrderedDict()
+        self.profiles = BoundedMapping[str, JobProfile](MOST_PROFILES, PROFILE_BYTES)
         self.minutes = GpuMinutes()
         #: When each node was heard of last: of GPUs their samples, else its description.
-        self._heard_s: OrderedDict[str, float] = OrderedDict()
-        self._node_bytes, self._part_bytes = HeldBytes[str](NODE_BYTES), HeldBytes[PartKey](PART_BYTES)
-        self._profile_bytes, self._heard_bytes = HeldBytes[str](PROFILE_BYTES), HeldBytes[str](HEARD_BYTES)
+        self._heard_s = BoundedMapping[str, float](MOST_NODES, HEARD_BYTES)
         self._alerts = AlertBook()
         self._details: dict[str, _Detail] = {}
         #: Events of other clusters, and what was let go of because there was too much.
@@ -131,7 +127,7 @@ class Book:
         return now_s - self._heard_s.get(described.node, now_s) > most_s
 
     def _hear(self, node: str, heard_s: float) -> None:
-        _put(self._heard_s, node, heard_s, MOST_NODES, self._heard_bytes)
+        self._heard_s.put(node, heard_s, size_of(heard_s))
 
     def _describe_node(self, event: NodeDescribed) -> None:
         held = self.nodes.get(event.node)
@@ -139,7 +135,7 @@ class Book:
             return
         if held is not None and held.producer != event.producer and event.time_s < held.time_s:
             return
-        self.shed += _put(self.nodes, event.node, event, MOST_NODES, self._node_bytes)
+        self.shed += self.nodes.put(event.node, event, size_of(event))
 
     def _describe_job(self, event: JobDescribed) -> None:
         namespace, pod = event.labels.get(NAMESPACE, ""), event.labels.get(POD_LABEL, "")
@@ -167,9 +163,6 @@ class Book:
             return
         if held is not None:
             self._drop_part(key)
-        if len(self.parts) >= MOST_PARTS:
-            self._drop_part(next(iter(self.parts)))
-            self.shed += 1
         self.parts[key] = part
         self._ranks.setdefault((*part.job, namespace), {}).update(dict.fromkeys(part.ranks, key))
         for gone in self._part_bytes.note(key, size_of(part)):
@@ -201,7 +194,7 @@ class Book:
     def _profile(self, event: JobProfile) -> None:
         held = self.profiles.get(event.job)
         if held is None or (event.attempt, event.time_s or 0.0) >= (held.attempt, held.time_s or 0.0):
-            self.shed += _put(self.profiles, event.job, event, MOST_PROFILES, self._profile_bytes)
+            self.shed += self.profiles.put(event.job, event, size_of(event))
 
     def _find(self, event: Finding, heard_s: float) -> None:
         self._alerts.update(event, heard_s)
@@ -227,17 +220,3 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
         key=lambda one: (SEVERITY_ORDER[one.alert.severity], not one.accuses, -one.confidence, one.alert.id),
         default=None,
     )
-
-
-def _put(table: OrderedDict[Key, Value], key: Key, value: Value, most: int, held: HeldBytes[Key]) -> int:
-    """Put ``value`` last; how many first ones went for it."""
-    table[key] = value
-    table.move_to_end(key)
-    gone = held.note(key, size_of(value))
-    for one in gone:
-        del table[one]
-    if len(table) <= most:
-        return len(gone)
-    first, _ = table.popitem(last=False)
-    held.forget(first)
-    return len(gone) + 1

@@ -5,9 +5,7 @@ start, so that control holds nothing that another control would not know.
 """
 
 import threading
-from collections import OrderedDict
-from collections.abc import Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from paceline.balance.plan import MOST_AHEAD
 from paceline.events import (
@@ -21,7 +19,7 @@ from paceline.events import (
     Suggestion,
     Thresholds,
 )
-from paceline.held_bytes import size_of
+from paceline.held_bytes import BoundedMapping, size_of
 from paceline.job_life import JobLife
 from paceline.topics import SESSION, SUGGESTION, Topic
 
@@ -38,52 +36,6 @@ PLAN_BYTES, JOB_BYTES = 64 * MIB, 64 * MIB
 NODE_BYTES, INVENTORY_BYTES, ANSWER_BYTES = 256 * MIB, 96 * MIB, 32 * MIB
 #: What an entry takes beside its bytes; and how much larger an event's numbers are as Python's than as JSON.
 _ENTRY_BYTES, _UNPACKED = 1024, 8
-V = TypeVar("V")
-
-
-class Shelf(Generic[V]):
-    """The newest entries by key; beyond ``most`` or ``most_bytes`` those that were told longest ago go.
-
-    >>> shelf = Shelf[str](most=2, most_bytes=10_000)
-    >>> for key in "abc": shelf.put(key, key.upper(), 1)
-    >>> list(shelf.values()), shelf.get("a"), shelf.bytes
-    (['B', 'C'], None, 2052)
-    """
-
-    def __init__(self, most: int, most_bytes: int) -> None:
-        self._most, self._most_bytes, self.bytes = most, most_bytes, 0
-        self._entries: OrderedDict[str, tuple[V, int]] = OrderedDict()
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._entries
-
-    def get(self, key: str) -> V | None:
-        """The entry of ``key``, if it is there."""
-        held = self._entries.get(key)
-        return None if held is None else held[0]
-
-    def values(self) -> Iterator[V]:
-        """All entries."""
-        return (value for value, _ in self._entries.values())
-
-    def items(self) -> Iterator[tuple[str, V]]:
-        """All entries with their keys."""
-        return ((key, value) for key, (value, _) in self._entries.items())
-
-    def put(self, key: str, value: V, size: int) -> None:
-        """Note the newest of ``key``, of ``size`` bytes."""
-        self.pop(key)
-        size += _ENTRY_BYTES + len(key)
-        self._entries[key] = (value, size)
-        self.bytes += size
-        while len(self._entries) > self._most or self.bytes > self._most_bytes:
-            _, (_, gone) = self._entries.popitem(last=False)
-            self.bytes -= gone
-
-    def pop(self, key: str) -> None:
-        """The entry of ``key`` is gone."""
-        _, size = self._entries.pop(key, (None, 0))
-        self.bytes -= size
 
 
 class Heard(NamedTuple):
@@ -118,20 +70,20 @@ class Book:
             self._empty()
 
     def _empty(self) -> None:
-        self._sessions = Shelf[SessionState](MOST_SESSIONS, SESSION_BYTES)
-        self._suggestions = Shelf[Suggestion](MOST_SUGGESTIONS, SUGGESTION_BYTES)
-        self._thresholds = Shelf[Thresholds](MOST_JOBS, THRESHOLD_BYTES)
-        self._plans = Shelf[BalancePlan](MOST_JOBS, PLAN_BYTES)
-        self._jobs = Shelf[KnownJob](MOST_JOBS, JOB_BYTES)
-        self._nodes = Shelf[Heard](MOST_NODES, NODE_BYTES)
-        self._inventory = Shelf[bytes](MOST_NODES, INVENTORY_BYTES)
-        self._answers = Shelf[list[AuditEntry]](MOST_ANSWERS, ANSWER_BYTES)
-        self._audit = Shelf[AuditEntry](MOST_ANSWERS, ANSWER_BYTES)
+        self._sessions = BoundedMapping[str, SessionState](MOST_SESSIONS, SESSION_BYTES)
+        self._suggestions = BoundedMapping[str, Suggestion](MOST_SUGGESTIONS, SUGGESTION_BYTES)
+        self._thresholds = BoundedMapping[str, Thresholds](MOST_JOBS, THRESHOLD_BYTES)
+        self._plans = BoundedMapping[str, BalancePlan](MOST_JOBS, PLAN_BYTES)
+        self._jobs = BoundedMapping[str, KnownJob](MOST_JOBS, JOB_BYTES)
+        self._nodes = BoundedMapping[str, Heard](MOST_NODES, NODE_BYTES)
+        self._inventory = BoundedMapping[str, bytes](MOST_NODES, INVENTORY_BYTES)
+        self._answers = BoundedMapping[str, list[AuditEntry]](MOST_ANSWERS, ANSWER_BYTES)
+        self._audit = BoundedMapping[str, AuditEntry](MOST_ANSWERS, ANSWER_BYTES)
 
     def update(self, topic: Topic, key: str, event: Any, raw: bytes, now_s: float) -> None:
         """``event`` came on ``topic``."""
         with self._lock:
-            unpacked = _UNPACKED * len(raw)
+            unpacked = _ENTRY_BYTES + _UNPACKED * len(raw)
             if isinstance(event, SessionState):
                 self._sessions.put(event.name, event, unpacked)
             elif isinstance(event, Suggestion):
@@ -145,7 +97,7 @@ class Book:
             elif isinstance(event, JobDescribed):
                 self._described(event)
             elif isinstance(event, NodeDescribed):
-                self._inventory.put(event.node, raw, len(raw))
+                self._inventory.put(event.node, raw, _ENTRY_BYTES + len(raw))
             elif isinstance(event, DeviceSamples | HostSamples):
                 self._heard(event, raw, now_s)
             elif isinstance(event, AuditEntry):
@@ -155,9 +107,9 @@ class Book:
         """The entry of ``key`` is gone."""
         with self._lock:
             if topic == SESSION:
-                self._sessions.pop(key)
+                self._sessions.remove(key)
             elif topic == SUGGESTION:
-                self._suggestions.pop(key)
+                self._suggestions.remove(key)
 
     def session(self, name: str) -> SessionState | None:
         """What was last told of a session, wherever it is recorded."""
@@ -231,13 +183,13 @@ class Book:
         known.life.update(event)
         if event.attempt == known.life.attempt:
             known = known._replace(cluster=event.cluster, world_size=event.world_size)
-        self._jobs.put(event.job, known, size_of(known.cluster) + known.life.held_bytes)
+        self._jobs.put(event.job, known, _ENTRY_BYTES + size_of(known.cluster) + known.life.held_bytes)
 
     def _heard(self, event: DeviceSamples | HostSamples, raw: bytes, now_s: float) -> None:
         known = self._nodes.get(event.node) or Heard(now_s)
         device = raw if isinstance(event, DeviceSamples) else known.device
         host = raw if isinstance(event, HostSamples) else known.host
-        self._nodes.put(event.node, Heard(now_s, device, host), len(device) + len(host))
+        self._nodes.put(event.node, Heard(now_s, device, host), _ENTRY_BYTES + len(device) + len(host))
 
     def _answered(self, entry: AuditEntry, size: int) -> None:
         self._audited += 1

@@ -3,9 +3,7 @@
 Rule of this file: pure.
 """
 
-from collections import OrderedDict
-
-from paceline.held_bytes import size_of
+from paceline.held_bytes import BoundedMapping, size_of
 
 #: Places that are kept, two a GPU, and the bytes that they take; those without news for longest make room.
 PLACES, PLACES_BYTES = 200_000, 128 * 1024 * 1024
@@ -27,39 +25,31 @@ class JobPlaces:
     """
 
     def __init__(self, most: int = PLACES, most_bytes: int = PLACES_BYTES) -> None:
-        self._most, self._most_bytes, self.bytes = most, most_bytes, 0
-        self._jobs: OrderedDict[Place, str] = OrderedDict()
+        self._jobs = BoundedMapping[Place, str](most, most_bytes)
 
     def __len__(self) -> int:
         return len(self._jobs)
 
+    @property
+    def bytes(self) -> int:
+        """What all of it takes."""
+        return self._jobs.bytes
+
     def put(self, place: Place, job: str) -> None:
         """The job runs there now."""
-        self._drop(place)
         if sum(map(len, place)) + len(job) > LONGEST_NAMES:
-            return
-        self._jobs[place] = job
-        self.bytes += _size(place, job)
-        while len(self._jobs) > self._most or self.bytes > self._most_bytes:
-            self._drop(next(iter(self._jobs)))
+            self._jobs.remove(place)
+        else:
+            self._jobs.put(place, job, ENTRY_BYTES + size_of(job))
 
     def remove(self, place: Place, job: str) -> None:
         """The job has ended; where another runs there by now, that stays."""
         if self._jobs.get(place) == job:
-            self._drop(place)
+            self._jobs.remove(place)
 
     def job_on(self, place: Place) -> str | None:
         """Who runs there, of which there is news: None where it is not known."""
         job = self._jobs.get(place)
         if job is not None:
-            self._jobs.move_to_end(place)
+            self._jobs.renew(place)
         return job
-
-    def _drop(self, place: Place) -> None:
-        job = self._jobs.pop(place, None)
-        if job is not None:
-            self.bytes -= _size(place, job)
-
-
-def _size(place: Place, job: str) -> int:
-    return ENTRY_BYTES + size_of(place) + size_of(job)

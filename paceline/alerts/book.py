@@ -44,7 +44,7 @@ class AlertBook:
         self.jobs: dict[tuple[str, str], JobLife] = {}
         #: By job that has ended, when that was heard.
         self._ended_heard_s: dict[tuple[str, str], float] = {}
-        self._held = HeldBytes[tuple[str, str]](JOB_BYTES)
+        self._held = HeldBytes[tuple[str, str]](JOB_BYTES, MOST_JOBS)
         #: Alerts that were forgotten because there were too many.
         self.shed = 0
 
@@ -129,8 +129,6 @@ class AlertBook:
             self._ended_heard_s.setdefault(key, heard_s)
         for gone in self._held.note(key, life.held_bytes):
             self._forget_job(gone)
-        if len(self.jobs) > MOST_JOBS:
-            self._forget_job(next(iter(self.jobs)))
 
     def _forget_job(self, key: tuple[str, str]) -> None:
         del self.jobs[key]

@@ -98,11 +98,11 @@ class Jobs(Stored):
         self.facts = {}
         #: Who starts jobs here, by the newest job that tells.
         self.scheduler = ""
-        self._held = HeldBytes[str](JOB_BYTES)
+        self._held = HeldBytes[str](JOB_BYTES, MOST_JOBS)
 
     def loaded(self) -> None:
         """Count again what they take."""
-        self._held = HeldBytes[str](JOB_BYTES)
+        self._held = HeldBytes[str](JOB_BYTES, MOST_JOBS)
         for job, facts in list(self.facts.items()):
             facts.name_bytes = sum(size_of(node) for node, _ in facts.places.values())
             self._make_room(job)
@@ -166,8 +166,6 @@ class Jobs(Stored):
                 facts.kind, facts.kind_probability = before.kind, before.kind_probability
         else:
             facts = before
-        while len(self.facts) >= MOST_JOBS:
-            self._forget(next(iter(self.facts)))
         self.facts[job] = facts
         self._make_room(job)
         return facts if attempt == facts.attempt else None

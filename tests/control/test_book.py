@@ -11,7 +11,7 @@ import pytest
 
 from control import book as books
 from control.api.gswarm import FRESH_S, Fresh
-from control.book import Book, Shelf
+from control.book import Book
 from paceline import topics, wire
 from paceline.events import AuditEntry, BalancePlan, JobDescribed, RankPlace
 from paceline.held_bytes import size_of
@@ -131,18 +131,6 @@ def test_answers_are_bounded_for_one_command_and_for_all(monkeypatch: pytest.Mon
     assert len(book.answers("same")) == 100
     assert 0 < len(book.audit(10_000)) < 1000
     assert book.answers("c0") == []
-
-
-@pytest.mark.parametrize("size", [0, 10, 10_000])
-def test_a_shelf_counts_what_it_holds(size: int) -> None:
-    """The same key again, what is taken away, and one that is larger than all there is."""
-    shelf = Shelf[Any](most=5, most_bytes=40_000)
-    for number in range(100):
-        shelf.put(str(number % 7), number, size)
-        shelf.pop(str(number % 3))
-    assert shelf.bytes == sum(1024 + 1 + size for _ in shelf.items()) <= 40_000
-    shelf.put("huge", 1, 10**9)
-    assert (list(shelf.items()), shelf.bytes) == ([], 0)
 
 
 def test_a_frame_is_made_once_a_second() -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from paceline.events import RankPlace
-from paceline.held_bytes import HeldBytes, size_of
+from paceline.held_bytes import BoundedMapping, HeldBytes, size_of
 from paceline.job_life import MOST_NAME_BYTES, MOST_NODES, JobLife
 from tests.derived_events import described
 
@@ -23,6 +23,27 @@ def test_what_was_noted_again_is_the_newest() -> None:
     assert held.bytes == 800
     assert held.note(9, 5_000) == [1, 3, 9]
     assert held.bytes == 0
+
+
+@pytest.mark.parametrize("size", [0, 10, 10_000])
+def test_a_mapping_counts_what_it_holds(size: int) -> None:
+    """The same key again, what is taken away, and one that is larger than all there is."""
+    mapping = BoundedMapping[str, int](most=5, most_bytes=40_000)
+    for number in range(100):
+        mapping.put(str(number % 7), number, size)
+        mapping.remove(str(number % 3))
+    assert 0 < mapping.bytes == sum(size + size_of(key) for key in mapping) <= 40_000
+    assert mapping.put("huge", 1, 10**9) > 1
+    assert (dict(mapping), mapping.bytes) == ({}, 0)
+
+
+def test_what_was_renewed_stays_longer() -> None:
+    mapping = BoundedMapping[str, int](most=3, most_bytes=10_000)
+    for key in "abc":
+        mapping.put(key, 1, 10)
+    mapping.renew("a")
+    assert mapping.put("d", 1, 10) == 1
+    assert sorted(mapping) == ["a", "c", "d"]
 
 
 def test_a_job_under_thousands_of_long_names_is_bounded_in_bytes() -> None:
