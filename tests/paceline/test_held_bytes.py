@@ -1,12 +1,16 @@
 """What is kept from outside is counted in bytes."""
 
+import tracemalloc
+from typing import Any
+
 import msgspec
 import pytest
 
+from paceline import wire
 from paceline.events import RankPlace
 from paceline.held_bytes import BoundedMapping, HeldBytes, size_of
 from paceline.job_life import MOST_NAME_BYTES, MOST_NODES, JobLife
-from tests.derived_events import described
+from tests.derived_events import described, finding, rank_window, suggestion
 
 LONG = "x" * 100_000
 
@@ -14,6 +18,40 @@ LONG = "x" * 100_000
 @pytest.mark.parametrize("value", [LONG, [LONG], {LONG: 1}, {1: (LONG,)}, described(node=LONG), ("é" * 50_000,)])
 def test_a_long_name_counts_wherever_it_stands(value: object) -> None:
     assert 100_000 < size_of(value) < 203_000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        described(),
+        described(
+            places=[RankPlace(rank=at, local_rank=at, node=f"node-{at}", device="cpu", pid=at) for at in range(64)]
+        ),
+        finding(),
+        suggestion(),
+        rank_window(0),
+        {f"label-{at}": f"value-{at}" for at in range(44)},
+        {"a": "b"},
+        [[1.5]] * 100,
+        [0.5] * 10_000,
+        list(range(10_000)),
+        ["\N{SNOWMAN}" * 200] * 10,
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_estimate_is_near_what_a_decoded_value_takes(value: Any) -> None:
+    """Rather more than less; a dictionary that has just grown takes a fifth more than its share."""
+    raw, of = wire.encode(value), type(value)
+    decoder = msgspec.json.Decoder(of)
+    decoder.decode(raw)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        held = [decoder.decode(raw) for _ in range(50)]
+        taken = (tracemalloc.get_traced_memory()[0] - before) / len(held)
+    finally:
+        tracemalloc.stop()
+    assert 0.8 * taken < size_of(held[0]) < 3 * taken
 
 
 def test_what_was_noted_again_is_the_newest() -> None:
