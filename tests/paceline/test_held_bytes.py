@@ -40,7 +40,7 @@ def test_a_long_name_counts_wherever_it_stands(value: object) -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_the_estimate_is_near_what_a_decoded_value_takes(value: Any) -> None:
-    """Rather more than less; a dictionary that has just grown takes a fifth more than its share."""
+    """Rather more than less; a long dictionary that has just grown takes some more."""
     raw, of = wire.encode(value), type(value)
     decoder = msgspec.json.Decoder(of)
     # What the interpreter keeps of objects that are gone, to use again, is used up.
