@@ -244,6 +244,10 @@ bench-streams: bench-env  ## rows per second and delay through broker and Faust,
 bench-forecasting: env  ## forecasts, cycles and kinds of job on recorded data (DATA=FOLDER, ARGS='--write')
 	@$(BIN)/python -m experiments.forecasting $(if $(DATA),--data $(DATA)) $(ARGS)
 
+.PHONY: bench-forecaster
+bench-forecaster: env  ## what a fleet's forecasts cost, a batch's seconds, and whether free GPUs came as was said (ARGS='--only free')
+	@$(BIN)/python -m experiments.forecasting.service $(ARGS)
+
 .PHONY: bench-breakdown
 bench-breakdown: bench-env  ## where a device's time went in made-up profiler traces, beside HolisticTraceAnalysis
 	@$(BIN)/python -m experiments.breakdown $(ARGS)

@@ -33,12 +33,12 @@ def exceedance(values: Array, levels: Array, limit: float, interval_s: float) ->
     Exceedance(early_s=120.0, median_s=120.0, probability=0.5)
     """
     values = np.where(np.abs(values - limit) <= ROUNDING * abs(limit), limit, values)
-    share = np.array([_above(row, levels, limit) for row in values])
+    share = np.array([above(row, levels, limit) for row in values])
     early, half = (_first(share > least - 1e-9, interval_s) for least in (0.1, 0.5))
     return Exceedance(early, half, float(share.max()))
 
 
-def _above(row: Array, levels: Array, limit: float) -> float:
+def above(row: Array, levels: Array, limit: float) -> float:
     """The share of futures at or above ``limit``; outside the outermost levels, theirs."""
     if limit <= row[0]:
         return 1.0 if limit < row[0] else float(1.0 - levels[0])

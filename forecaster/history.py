@@ -1,20 +1,25 @@
 """What was measured lately, per series, on a grid: bounded in series and in samples, gaps kept as gaps.
 
-Rule of this file: pure; time comes with the values. Memory is SERIES x SAMPLES x 4 bytes at most; the series that was
-heard least recently makes room.
+Rule of this file: pure; time comes with the values. Memory is SERIES x SAMPLES x 4 bytes at most. Where that is full a
+series that fell silent makes room, or else one that is less important: if those that go on made room for each other,
+none would have a past. Silence is told by how often others were heard, whatever any clock says.
 """
 
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .rank import LAST, rank
 from .series import Array
 
-#: Three days of minutes of ten thousand series: 173 MB.
-SERIES, SAMPLES = 10_000, 4320
+#: Three days of minutes of so many series: 346 MB. Ten thousand GPUs' use, their nodes and jobs have room in it.
+SERIES, SAMPLES = 20_000, 4320
+#: A series is silent when so many times as many values of others came as there is room for series.
+SILENT_TURNS = 60
 #: A new series begins with so much room, and doubles it when it is used up.
 FIRST = 64
 
@@ -39,6 +44,8 @@ class Track:
 
     def __init__(self, subject: SeriesSubject) -> None:
         self.subject = subject
+        #: The turn at which it was heard last.
+        self.turn = 0
         self.newest = -1
         self._oldest = -1
         self._ring: NDArray[np.float32] = np.full(FIRST, np.nan, dtype=np.float32)
@@ -103,42 +110,69 @@ class History:
 
     def __init__(self, most: int = SERIES) -> None:
         self._most = most
-        self._tracks: OrderedDict[str, Track] = OrderedDict()
-        self.forgotten = 0
+        #: By rank, the one heard least recently first.
+        self._ranks = tuple(OrderedDict[str, Track]() for _ in range(LAST + 1))
+        self._turn, self._newest_key = 0, ""
+        #: Series that made room; values of those for which there was none, and values that came too late.
+        self.forgotten = self.refused = self.late = 0
 
     def put(self, subject: SeriesSubject, time_s: float, value: float) -> bool:
-        """Keep a value that was measured over the interval that began at ``time_s``; False where it is too old.
+        """Keep a value that was measured over the interval that began at ``time_s``.
 
-        What is known of the series is as of its newest value: of a late one, bounds may be those of fewer GPUs.
+        False where it is too old, or there is no room for another series as little important. What is known of the
+        series is as of its newest value: of a late one, bounds may be those of fewer GPUs.
         """
-        place = int(time_s // subject.interval_s)
-        track = self._tracks.get(subject.key)
+        place, held = int(time_s // subject.interval_s), self._ranks[rank(subject.key)]
+        if subject.key != self._newest_key:
+            self._turn, self._newest_key = self._turn + 1, subject.key
+        track = held.get(subject.key)
         if track is None:
-            if len(self._tracks) >= self._most:
-                self._tracks.popitem(last=False)
-                self.forgotten += 1
-            track = self._tracks[subject.key] = Track(subject)
+            if not self._make_room(rank(subject.key)):
+                self.refused += 1
+                return False
+            track = held[subject.key] = Track(subject)
         else:
-            self._tracks.move_to_end(subject.key)
+            held.move_to_end(subject.key)
             if place >= track.newest or subject.interval_s != track.subject.interval_s:
                 track.subject = subject
-        return track.put(place, value)
+        track.turn = self._turn
+        kept = track.put(place, value)
+        self.late += not kept
+        return kept
 
     def find(self, key: str) -> Track | None:
         """The series called ``key``."""
-        return self._tracks.get(key)
+        return self._ranks[rank(key)].get(key)
 
     def forget(self, key: str) -> bool:
         """Drop a series; False where there was none."""
-        return self._tracks.pop(key, None) is not None
+        return self._ranks[rank(key)].pop(key, None) is not None
 
     def __iter__(self) -> Iterator[Track]:
-        return iter(list(self._tracks.values()))
+        return iter(list(chain.from_iterable(held.values() for held in self._ranks)))
 
     def __len__(self) -> int:
-        return len(self._tracks)
+        return sum(map(len, self._ranks))
 
     @property
     def bytes(self) -> int:
         """What all samples take."""
-        return sum(track.bytes for track in self._tracks.values())
+        return sum(track.bytes for track in self)
+
+    def _make_room(self, wanted: int) -> bool:
+        """Let one series go where there is room for no more; False where all go on and none is less important."""
+        if len(self) < self._most:
+            return True
+        silent = self._turn - SILENT_TURNS * self._most
+        for held in reversed(self._ranks):
+            if held and next(iter(held.values())).turn < silent:
+                return self._let_go(held)
+        for held in reversed(self._ranks[wanted + 1 :]):
+            if held:
+                return self._let_go(held)
+        return False
+
+    def _let_go(self, held: OrderedDict[str, Track]) -> bool:
+        held.popitem(last=False)
+        self.forgotten += 1
+        return True

@@ -40,7 +40,9 @@ class ServiceCounts:
     """What the service took in, and what it published."""
 
     events: int = 0
+    #: Values that came too late, and those of series for which there is no room.
     late: int = 0
+    refused: int = 0
     undecodable: int = 0
     published: int = 0
     #: Forecasts and profiles that could not be made for publishing.
@@ -87,13 +89,14 @@ class Memory:
                 if isinstance(event, JobWindow) and event.length_s == SHORT_WINDOW_S:
                     self._jobs.on_window(event)
                 for reading in self._subjects.readings(event):
-                    self.counts.late += not self._history.put(reading.subject, reading.time_s, reading.value)
+                    self._history.put(reading.subject, reading.time_s, reading.value)
+                self._count()
 
     def put(self, subject: SeriesSubject, times_s: list[float], values: list[float]) -> int:
         """Learn values that were sent or back-filled; how many were kept."""
         with self._lock:
             kept = sum(self._history.put(subject, at_s, value) for at_s, value in zip(times_s, values, strict=True))
-            self.counts.late += len(values) - kept
+            self._count()
             return kept
 
     def forget(self, key: str) -> bool:
@@ -142,6 +145,9 @@ class Memory:
         with self._lock:
             ends_s = [end for one in self._jobs.find(job) if (end := one.end_s(total_steps)) is not None]
         return ends_s[0] if ends_s else None
+
+    def _count(self) -> None:
+        self.counts.late, self.counts.refused = self._history.late, self._history.refused
 
     @property
     def bytes(self) -> int:

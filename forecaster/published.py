@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from paceline.events import Forecast
 from paceline.events.silence import SERIES_SILENT_S
 
+from .rank import rank
+
 #: Forecasts that are told of at most, the whole before its parts.
 MOST_FORECASTS = 200
 #: Of each forecast: the quarter and the end of its horizon, and the middle with the 80 % interval around it.
 LEVELS = (0.1, 0.5, 0.9)
-#: What is told of first.
-FIRST = ("cluster", "job", "node", "device")
 
 #: Subject, metric, minutes ahead, level.
 Labels = tuple[str, ...]
@@ -34,7 +34,7 @@ class PublishedForecasts:
             self._held.pop(forecast.series, None)
             self._held[forecast.series] = (now_s, _values(forecast))
             if len(self._held) > MOST_FORECASTS:
-                last = max(self._held, key=place)  # Of equals the one heard first goes.
+                last = max(self._held, key=rank)  # Of equals the one heard first goes.
                 del self._held[last]
 
     def grow(self, keys: Iterable[str], now_s: float) -> None:
@@ -49,12 +49,6 @@ class PublishedForecasts:
         with self._lock:
             self._held = {key: one for key, one in self._held.items() if now_s < one[0] + SERIES_SILENT_S}
             return {labels: value for _, values in self._held.values() for labels, value in values.items()}
-
-
-def place(key: str) -> int:
-    """Where the series called ``key`` stands among others: the whole before its parts."""
-    what = key.split("/")[1] if key.count("/") > 1 else ""
-    return FIRST.index(what) if what in FIRST else len(FIRST)
 
 
 def _values(forecast: Forecast) -> dict[Labels, float]:

@@ -1,4 +1,4 @@
-"""The publisher: one thread that forecasts what has grown and publishes it, at no more than its share of a processor.
+"""The publisher: one thread that forecasts what has grown and publishes it, by its share of a processor at most.
 
 Rule of this file: a door; which series come first is decided by ``order``, which is pure. A choice made for a series
 stands for a while (``standing``), so most forecasts make no back-test.
@@ -23,16 +23,16 @@ from .job_profiles import JobState
 from .memory import Memory
 from .models.model import UnsuitedError
 from .models.registry import Registry
-from .published import place
+from .rank import rank
 from .standing_forecasts import StandingForecasts
 
 logger = logging.getLogger("paceline.forecaster")
 
-EVERY_S, SHARE, RETRY_S = 15.0, 0.25, 2.0
+EVERY_S, RETRY_S = 15.0, 2.0
+#: Of a processor while there are requests, and while there are none: 10,000 GPUs take half of one.
+SHARE, ALONE_SHARE = 0.25, 0.75
 #: How long a round may take before the most important series are due again.
 ROUND_S = 60.0
-#: What a device is forecast for first; its other series follow as time allows.
-USE = ("sm_active_ratio", "utilization_ratio")
 
 
 def order(series: Iterable[tuple[str, float]], done: dict[str, float]) -> list[str]:
@@ -43,9 +43,8 @@ def order(series: Iterable[tuple[str, float]], done: dict[str, float]) -> list[s
     """
     grown = [key for key, time_s in series if time_s > done.get(key, float("-inf"))]
 
-    def turn(key: str) -> tuple[int, bool, float, str]:
-        minor = key.split("/", 2)[1:2] == ["device"] and not key.endswith(USE)
-        return place(key), minor, done.get(key, float("-inf")), key
+    def turn(key: str) -> tuple[int, float, str]:
+        return rank(key), done.get(key, float("-inf")), key
 
     return sorted(grown, key=turn)
 
@@ -59,7 +58,7 @@ class ForecastPublisher:
         memory: Memory,
         models: Registry,
         caught_up: Callable[[], bool] = lambda: True,
-        share: float = SHARE,
+        share: Callable[[], float] = lambda: SHARE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._share, self._clock = share, clock
@@ -98,10 +97,12 @@ class ForecastPublisher:
                 ):
                     while not self._stop.is_set():
                         caught_up = self._caught_up()
-                        if caught_up:
-                            self._round(client)
+                        went_through = self._round(client) if caught_up else False
                         self._thread.well()
-                        self._stop.wait(EVERY_S if caught_up else RETRY_S)
+                        if not caught_up:
+                            self._stop.wait(RETRY_S)
+                        elif went_through:
+                            self._stop.wait(EVERY_S)
             except (BusError, SettingError) as error:
                 cause = str(error)
                 if cause != said:
@@ -109,7 +110,8 @@ class ForecastPublisher:
                 said = cause
                 self._stop.wait(RETRY_S)
 
-    def _round(self, client: Producer) -> None:
+    def _round(self, client: Producer) -> bool:
+        """Forecast what has grown; False where there was no time for all of it."""
         if self._clusters != self._memory.clusters:  # It holds nothing of what was published before.
             self._clusters, self._done, self._profiled = self._memory.clusters, {}, {}
         series = self._memory.keys()
@@ -119,15 +121,17 @@ class ForecastPublisher:
         grown = order(series, self._done)
         self._memory.published.grow(grown, self._clock())
         self._standing.begin(times_s)
-        round_s = self._clock()
+        round_s, went_through = self._clock(), True
         for key in grown:
             began_s = self._clock()
             if self._stop.is_set() or began_s - round_s > ROUND_S:
+                went_through = False
                 break
             self._done[key] = times_s[key]
             self._send(client, topics.FORECAST, key, self._alone(key, partial(self._forecast, key)))
             self._rest(began_s)
         client.flush(timeout=10)
+        return went_through
 
     def _profiles(self, client: Producer) -> None:
         profiled: dict[str, float | None] = {}
@@ -169,7 +173,8 @@ class ForecastPublisher:
 
     def _rest(self, began_s: float) -> None:
         """The request path comes first: this thread takes no more than its share of a processor."""
-        self._stop.wait((self._clock() - began_s) * (1.0 - self._share) / self._share)
+        share = self._share()
+        self._stop.wait((self._clock() - began_s) * (1.0 - share) / share)
 
 
 def _profile(state: JobState) -> bytes:

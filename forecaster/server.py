@@ -27,7 +27,7 @@ from .models import foundation, network
 from .models.model import UnsuitedError
 from .models.registry import Registry, registry
 from .prometheus import backfill
-from .publisher import ForecastPublisher
+from .publisher import ALONE_SHARE, SHARE, ForecastPublisher
 
 logger = logging.getLogger("paceline.forecaster")
 
@@ -50,7 +50,11 @@ def serve(args: argparse.Namespace, token: str) -> int:
         settings.ssl_context()
         make_topics(settings, "only what is sent along is answered", logger, (JOB, WINDOW, DEVICE, FORECAST, PROFILE))
         consumer = EventConsumer(settings, memory)
-        parts = [consumer, ForecastPublisher(settings, memory, models, lambda: consumer.waits() is None)]
+
+        def share() -> float:
+            return SHARE if executor.waiting else ALONE_SHARE
+
+        parts = [consumer, ForecastPublisher(settings, memory, models, lambda: consumer.waits() is None, share)]
     where = args.archive or ARCHIVE.read(os.environ)
     if where:
         _fill(where, memory)

@@ -30,7 +30,7 @@ WAITING = Meter("paceline_forecaster_waiting_questions", "gauge", "Questions not
 MESSAGES = Meter(
     "paceline_forecaster_bus_messages",
     "gauge",
-    "Events read, late values, unusable events, results published, results that failed.",
+    "Events read, late values, values without room, unusable events, results published, results that failed.",
     ("what",),
 )
 FORECAST = Meter(
@@ -77,6 +77,7 @@ class Meters:
         messages = {
             "events": counts.events,
             "late": counts.late,
+            "refused": counts.refused,
             "undecodable": counts.undecodable,
             "published": counts.published,
             "failed": counts.failed,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from forecaster import history
-from forecaster.history import History, SeriesSubject, Track
+from forecaster.history import SAMPLES, SILENT_TURNS, History, SeriesSubject, Track
 
 
 def subject(key: str = "a") -> SeriesSubject:
@@ -57,14 +57,50 @@ def test_after_a_long_silence_the_old_is_gone() -> None:
     assert track.values().tolist() == [2.0]
 
 
-def test_the_series_heard_least_recently_makes_room() -> None:
-    """The number of series is bounded; what was heard last stays."""
+def test_a_series_that_fell_silent_makes_room() -> None:
+    """The number of series is bounded; one that still goes on stays, also where its clock is an hour behind."""
     held = History(most=2)
-    for key in ("a", "b", "a", "c"):
-        held.put(subject(key), 60.0, 1.0)
-    assert held.find("b") is None
-    assert held.find("a") is not None
+    held.put(subject("a"), 60.0, 1.0)
+    for minute in range(SILENT_TURNS):
+        held.put(subject("b"), 60.0 * minute, 1.0)
+        held.put(subject("behind"), 60.0 * (minute - 60), 1.0)
+    assert (held.find("behind"), held.refused) == (None, SILENT_TURNS)
+    held.put(subject("b"), 3600.0, 1.0)
+    assert held.put(subject("behind"), 0.0, 1.0)
+    assert held.find("a") is None
     assert (len(held), held.forgotten) == (2, 1)
+
+
+def test_values_sent_at_once_silence_no_other_series() -> None:
+    """Three days of one series count as one turn."""
+    held = History(most=2)
+    held.put(subject("a"), 60.0, 1.0)
+    for minute in range(SAMPLES):
+        held.put(subject("b"), 60.0 * minute, 1.0)
+    assert not held.put(subject("c"), 60.0, 1.0)
+    assert held.find("a") is not None
+
+
+FIELDS = ("power_w", "utilization_ratio", "sm_active_ratio")
+
+
+@pytest.mark.parametrize("fields", [FIELDS, FIELDS[::-1]])
+def test_a_fleet_beyond_the_room_keeps_the_past_of_what_counts(fields: tuple[str, ...]) -> None:
+    """Series that all go on do not drive each other out: of 30 GPUs' 90 series 32 have room, and the cluster's."""
+    held = History(most=33)
+    for minute in range(20):
+        for gpu in range(30):
+            for field in fields:
+                held.put(subject(f"c/device/n/{gpu}/{field}"), 60.0 * minute, 1.0)
+        held.put(subject("c/cluster/free_gpus"), 60.0 * minute, 1.0)
+    use = [held.find(f"c/device/n/{gpu}/sm_active_ratio") for gpu in range(30)]
+    assert [len(track.values()) for track in use if track is not None] == [20] * 30
+    whole = held.find("c/cluster/free_gpus")
+    assert whole is not None
+    assert len(whole.values()) == 20
+    assert sum(track.subject.key.endswith("utilization_ratio") for track in held) == 2
+    assert (len(held), held.late) == (33, 0)
+    assert held.refused > 1_000
 
 
 @pytest.mark.long

@@ -63,14 +63,16 @@ def measured(memory: Memory, minutes: int) -> None:
 
 def publisher(memory: Memory, models: Registry, clock: _Clock) -> Any:
     """One that has no thread and never rests."""
-    return ForecastPublisher(BrokerSettings.from_environ({}, "nowhere:1"), memory, models, share=1.0, clock=clock)
+    return ForecastPublisher(
+        BrokerSettings.from_environ({}, "nowhere:1"), memory, models, share=lambda: 1.0, clock=clock
+    )
 
 
 def test_the_whole_comes_before_its_parts_and_use_before_the_rest(memory: Memory, models: Registry) -> None:
     """With time for all of them."""
     measured(memory, 30)
     client = _Client()
-    publisher(memory, models, _Clock(0.0))._round(client)
+    assert publisher(memory, models, _Clock(0.0))._round(client)
     assert client.sent == list(KEYS)
 
 
@@ -78,7 +80,7 @@ def test_a_round_that_lasts_too_long_ends_and_the_next_goes_on(memory: Memory, m
     """The most important series that have grown come first again; the others follow where the round ended."""
     measured(memory, 30)
     one, client = publisher(memory, models, _Clock(ROUND_S / 6.0)), _Client()
-    one._round(client)
+    assert not one._round(client)
     first = list(client.sent)
     assert 0 < len(first) < len(KEYS)
     assert first == list(KEYS[: len(first)])
@@ -112,7 +114,7 @@ def test_a_share_of_a_processor_is_kept(memory: Memory, models: Registry, share:
     """It rests for the other part of the time that it worked."""
     rests: list[float] = []
     one: Any = ForecastPublisher(
-        BrokerSettings.from_environ({}, "nowhere:1"), memory, models, share=share, clock=_Clock(1.0)
+        BrokerSettings.from_environ({}, "nowhere:1"), memory, models, share=lambda: share, clock=_Clock(1.0)
     )
     one._stop.wait = rests.append
     one._rest(1.0 - 0.5)
