@@ -246,7 +246,7 @@ bench-forecasting: env  ## forecasts, cycles and kinds of job on recorded data (
 
 .PHONY: bench-forecaster
 bench-forecaster: env  ## what a fleet's forecasts cost, a batch's seconds, and whether free GPUs came as was said (ARGS='--only free')
-	@$(BIN)/python -m experiments.forecasting.service $(ARGS)
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m experiments.forecasting.service $(ARGS)
 
 .PHONY: bench-breakdown
 bench-breakdown: bench-env  ## where a device's time went in made-up profiler traces, beside HolisticTraceAnalysis

@@ -1,4 +1,4 @@
-"""``paceline forecaster``: the service, or the training of its global network."""
+"""``paceline forecaster``: the service, or the training of its models."""
 
 import argparse
 import logging
@@ -21,6 +21,7 @@ examples:
   paceline forecaster train run-1.jsonl.zst run-2.jsonl.zst --out network.npz    train your own weights
   paceline forecaster train --from-archive history --out network.npz             the same from an archive
   paceline forecaster --network network.npz                                      use these weights
+  paceline forecaster pretrain run-1.jsonl.zst --out patches.npz    refine the pretrained model on your recordings
 
   curl -s 127.0.0.1:8000/v1/forecast -H 'content-type: application/json' \\
     -d '{"values": [3, 4, 5, 3, 4, 5, 3, 4], "interval_s": 60, "horizon": 3, "quantiles": [0.1, 0.5, 0.9]}'
@@ -29,12 +30,16 @@ The interface is described at /docs and /openapi.json.
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Serve until SIGTERM, or train; the exit status."""
+    """Serve until SIGTERM, train, or pretrain; the exit status."""
     args = sys.argv[1:] if argv is None else argv
     if args[:1] == ["train"]:
         from .learning.command import main as train
 
         return train(args[1:])
+    if args[:1] == ["pretrain"]:
+        from .learning.pretrain_command import main as pretrain
+
+        return pretrain(args[1:])
     return _serve(_parse(args))
 
 
@@ -56,6 +61,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         "--archive", metavar="WHERE", help=f"fill the history from this archive at the start (default: {ARCHIVE.name})"
     )
     parser.add_argument("--network", metavar="FILE", help="weights that `train` wrote, instead of those shipped")
+    parser.add_argument("--pretrained", metavar="FILE", help="weights that `pretrain` wrote, instead of those shipped")
     parser.add_argument("--chronos", metavar="FOLDER", help="weights of a Chronos model, as `save_pretrained` writes")
     parser.add_argument("--processors", type=int, default=os.cpu_count() or 1, metavar="N", help="CPUs to use (all)")
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
@@ -66,6 +72,10 @@ def _serve(args: argparse.Namespace) -> int:
     log_to_stderr(args.log_level)
     for noisy in ("httpx", "httpcore", "cmdstanpy", "prophet"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    # Its matrices are small, and questions share the processors: more threads a matrix take twice the time of them, and
+    # save none. It counts from numpy's import on, also in the processes that are started.
+    for library in ("OPENBLAS", "MKL", "OMP"):
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     from paceline.web.starting import ServerError
 
     from .server import serve

@@ -74,7 +74,7 @@ def _shares(asked: Asked, models: Registry, forecasts: Mapping[str, Array], test
     """Member -> its share: by the gate, where there is one and it knows the members that were asked."""
     rests = zero_inflation.resting_level(asked.series) is not None
     speaking = ensemble.speaking(forecasts, test.losses, rests)
-    usual = ensemble.weights(speaking, test.losses)
+    usual = ensemble.weights(speaking, test.losses, rests)
     if models.gate is not None and asked.question.model == ENSEMBLE:
         described = traits.traits(asked.series, asked.context.horizon)
         return gate.hedged(gate.shares(models.gate, described, speaking, test.by_moment), usual)

@@ -12,16 +12,17 @@ from .backtest import Backtest
 from .scores import coverage
 from .series import Array
 
-#: How much a member counts before any back-test; 1 where it is not named.
-PRIOR: Mapping[str, float] = {"network": 40.0, "fracast": 40.0}
+#: How much a member counts before any back-test; 1 where it is not named, and for a series that often rests on its
+#: minimum: what was learned on other series knows less of when this one moves than its own samples do.
+PRIOR: Mapping[str, float] = {"network": 10.0, "pretrained": 40.0, "fracast": 40.0}
 #: A member's weight falls with this power of its loss.
 POWER = 3.0
 #: For a series that often rests on its minimum only these speak: averages with the others would blur the two states.
-STATES = ("last_30", "last_60", "last_120", "last_240", "analog", "network")
+STATES = ("last_30", "last_60", "last_120", "last_240", "analog", "network", "pretrained")
 #: What the ensemble is compared with, and what answers where it loses; they do not speak in it.
 BASELINES = ("naive", "seasonal_naive")
 #: Without a back-test only these speak, which need little history.
-UNTESTED = ("changes", "last_60", "smoothing", "network")
+UNTESTED = ("changes", "last_60", "smoothing", "network", "pretrained")
 #: Shares of the naive forecast that are tried before it answers alone.
 NAIVE_SHARES = (0.25, 0.5, 0.75)
 #: Interval widths that are tried on the back-test, and how far the best of them is trusted: with so many values.
@@ -40,17 +41,20 @@ def speaking(forecasts: Iterable[str], losses: Mapping[str, float], rests: bool)
     return tuple(name for name in members if name in STATES or not rests) or members or names
 
 
-def weights(names: Iterable[str], losses: Mapping[str, float]) -> dict[str, float]:
-    """Member -> its share by its loss and a prior, summing to 1; of ``names`` those with a loss, if one has any."""
-    names = list(names)
+def weights(names: Iterable[str], losses: Mapping[str, float], rests: bool = False) -> dict[str, float]:
+    """Member -> its share by its loss and a prior, summing to 1; of ``names`` those with a loss, if one has any.
+
+    ``rests``: the series often rests on its minimum.
+    """
+    names, prior = list(names), {} if rests else PRIOR
     tried = {name: losses[name] for name in names if name in losses}
     if not tried:
         chosen = [name for name in names if name in UNTESTED] or names
-        total = sum(PRIOR.get(name, 1.0) for name in chosen)
-        return {name: PRIOR.get(name, 1.0) / total for name in chosen}
+        total = sum(prior.get(name, 1.0) for name in chosen)
+        return {name: prior.get(name, 1.0) / total for name in chosen}
     best, worst = min(tried.values()), max(tried.values())
     floor = max(best * 1e-3, worst * 1e-9, 1e-300)
-    raw = {name: PRIOR.get(name, 1.0) * ((best + floor) / (value + floor)) ** POWER for name, value in tried.items()}
+    raw = {name: prior.get(name, 1.0) * ((best + floor) / (value + floor)) ** POWER for name, value in tried.items()}
     total = sum(raw.values())
     return {name: value / total for name, value in raw.items()}
 

@@ -29,7 +29,7 @@ from .standing_forecasts import StandingForecasts
 logger = logging.getLogger("paceline.forecaster")
 
 EVERY_S, RETRY_S = 15.0, 2.0
-#: Of a processor while there are requests, and while there are none: 10,000 GPUs take half of one.
+#: Of a processor while there are requests, and while there are none.
 SHARE, ALONE_SHARE = 0.25, 0.75
 #: How long a round may take before the most important series are due again.
 ROUND_S = 60.0

@@ -23,7 +23,7 @@ from .api.app import application
 from .api.executor import ForecastExecutor
 from .consumer import EventConsumer
 from .memory import Memory
-from .models import foundation, network
+from .models import foundation, network, patches
 from .models.model import UnsuitedError
 from .models.registry import Registry, registry
 from .prometheus import backfill
@@ -96,7 +96,10 @@ def _models(args: argparse.Namespace) -> Registry:
     option = "--network"
     try:
         weights = network.read(Path(args.network)) if args.network else network.shipped()
+        option = "--pretrained"
+        pretrained = patches.read(Path(args.pretrained)) if args.pretrained else patches.shipped()
         option = "--chronos"
-        return registry(weights, foundation.load(args.chronos) if args.chronos else None, gate.shipped())
+        pipeline = foundation.load(args.chronos) if args.chronos else None
+        return registry(weights, pipeline, gate.shipped(), pretrained)
     except (OSError, ValueError, KeyError, UnsuitedError) as error:
         raise ServerError(f"{option}: {error}") from error

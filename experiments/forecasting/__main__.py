@@ -21,12 +21,12 @@ from datetime import date
 from pathlib import Path
 
 from forecaster import gate
-from forecaster.models import network
+from forecaster.models import network, patches
 from forecaster.models.registry import Registry, registry
 from forecaster.question import ENSEMBLE
 
 from ..markdown import write
-from . import cycles, job_kinds, report
+from . import cycles, evidence, job_kinds, report
 from .contest import UNGATED, contest
 from .data import cases, missing, tasks
 
@@ -81,9 +81,10 @@ def forecasts(args: argparse.Namespace) -> str:
 def learned(cache: Path | None, source: str) -> Registry:
     """The models that a source is judged by."""
     if cache is None:
-        return registry(network.read(HERE / "network.npz"), gate=gate.shipped())
-    weights = network.read(cache / f"network-without-{source}.npz")
-    return registry(weights, gate=gate.read(cache / f"gate-without-{source}.json"))
+        return registry(network.read(HERE / "network.npz"), gate=gate.shipped(), pretrained=patches.shipped())
+    weights = network.read(evidence.weights_without(cache, source))
+    pretrained = patches.read(evidence.pretrained_without(cache, source))
+    return registry(weights, gate=gate.read(cache / f"gate-without-{source}.json"), pretrained=pretrained)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from forecaster import backtest, ensemble, scores, traits
 from forecaster import gate as gates
 from forecaster import question as questions
 from forecaster.context import ForecastContext
-from forecaster.learning.synthetic import made_up
-from forecaster.models import network
+from forecaster.learning.synthetic import SHAPES, made_up
+from forecaster.models import network, patches
 from forecaster.models.model import UnsuitedError
 from forecaster.models.registry import Registry, registry
 
@@ -62,17 +62,17 @@ def learned_cases(folder: Path, seed: int = 3) -> Iterator[tuple[str, str, int, 
     for task in data.tasks(folder):
         if task.horizon != 288 and task.longest == data.CONTEXT:
             kinds[task.source].append((task.name, task.series))
-    invented = made_up(180, rng)
+    invented = made_up(15 * len(SHAPES), rng)
     kinds[MADE_UP] = [
         (
             f"shape {shape}",
             [
                 EvaluationSeries(f"{MADE_UP}/{at}", one.values, one.interval_s, one.low, None, "dev")
                 for at, one in enumerate(invented)
-                if at % 6 == shape
+                if at % len(SHAPES) == shape
             ],
         )
-        for shape in range(6)
+        for shape in range(len(SHAPES))
     ]
     for source, count in CASES.items():
         for number in range(count):
@@ -83,7 +83,7 @@ def learned_cases(folder: Path, seed: int = 3) -> Iterator[tuple[str, str, int, 
                 longest = data.CONTEXT if rng.random() < 0.6 else int(rng.integers(61, 400))
                 task = Task(name, source, series, horizon, 1, 60, longest)
                 case = data.drawn(chosen[int(rng.integers(len(chosen)))], task, "dev", rng)
-                if case is not None:
+                if case is not None and scale_of(case) > 0.0:  # a constant has nothing to learn from
                     yield source, f"{name} {horizon}", horizon, case
                     break
 
@@ -153,8 +153,9 @@ def _averaged(evidence: Evidence, row: int, gate: gates.Gate | None) -> Array:
     tried = {name: evidence.losses[row, moments, at] for at, name in enumerate(MEMBERS)}
     tried = {name: losses for name, losses in tried.items() if np.isfinite(losses).any()}
     means = {name: float(np.nanmean(losses)) for name, losses in tried.items()}
-    speaking = ensemble.speaking(made, means, bool(evidence.traits[row, traits.NAMES.index("rests")]))
-    shares = ensemble.weights(speaking, means)
+    rests = bool(evidence.traits[row, traits.NAMES.index("rests")])
+    speaking = ensemble.speaking(made, means, rests)
+    shares = ensemble.weights(speaking, means, rests)
     if gate is not None:
         shares = gates.hedged(gates.shares(gate, evidence.traits[row], speaking, tried), shares)
     return ensemble.averaged(made, shares)
@@ -182,12 +183,13 @@ def relative(evidence: Evidence, quantiles: Array) -> float:
 
 def missing(cache: Path) -> str | None:
     """Why there can be no evidence, in one line; None where there can."""
-    absent = [source for source in SOURCES if not weights_without(cache, source).is_file()]
-    if absent:
-        return (
-            f"{cache} holds no network without {', '.join(absent)}; "
-            f"next: python -m experiments.forecasting.network --data FOLDER --part dev --leave-out --out {cache}"
-        )
+    for kept, options in ((weights_without, "network --part dev"), (pretrained_without, "pretrained --fits FITS")):
+        absent = [source for source in SOURCES if not kept(cache, source).is_file()]
+        if absent:
+            return (
+                f"{cache} holds no {options.split()[0]} model without {', '.join(absent)}; "
+                f"next: python -m experiments.forecasting.{options} --data FOLDER --leave-out --out {cache}"
+            )
     return None
 
 
@@ -196,13 +198,23 @@ def weights_without(cache: Path, source: str) -> Path:
     return cache / f"network-without-{source}.npz"
 
 
+def pretrained_without(cache: Path, source: str) -> Path:
+    """Where the pretrained model is kept that has seen nothing of ``source``."""
+    return cache / f"patches-without-{source}.npz"
+
+
 def _places(steps: int) -> NDArray[np.intp]:
     return np.linspace(0, steps - 1, KNOTS).round().astype(np.intp)
 
 
 def models_without(cache: Path) -> dict[str, Registry]:
     """Source -> the models that were trained without it; made-up series take those without power."""
-    models = {source: registry(network.read(weights_without(cache, source))) for source in SOURCES}
+    models = {
+        source: registry(
+            network.read(weights_without(cache, source)), pretrained=patches.read(pretrained_without(cache, source))
+        )
+        for source in SOURCES
+    }
     return models | {MADE_UP: models["power"]}
 
 

@@ -21,13 +21,12 @@ from pathlib import Path
 
 import numpy as np
 
-from forecaster import exceedance, gate
+from forecaster import exceedance
 from forecaster.forecast import forecast
 from forecaster.held_forecast import LEVELS
 from forecaster.history import SeriesSubject
 from forecaster.memory import Memory
-from forecaster.models import network
-from forecaster.models.registry import Registry, registry
+from forecaster.models.registry import Registry, shipped
 from forecaster.publisher import order
 from forecaster.question import Question
 from forecaster.series import Array
@@ -47,11 +46,6 @@ SERIES, SAMPLES, STEPS = 1000, 1440, 60
 MOMENTS, AHEAD, WANTED = 150, (15, 60, 240, 480), (8, 32, 64)
 #: Reliability is told by such bins of probability.
 BINS = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0001)
-
-
-def models() -> Registry:
-    """Those that the service has."""
-    return registry(network.shipped(), None, gate.shipped())
 
 
 def free_gpus(gpus: int, minutes: int, rng: np.random.Generator) -> Array:
@@ -94,7 +88,7 @@ def fleet(gpus: int, minutes: int) -> str:
     for gpu in range(gpus):
         subject = SeriesSubject(_key(gpu), "", MINUTE_S, "c", node=f"n{gpu // 8}", device=f"g{gpu % 8}", high=1.0)
         memory.put(subject, [MINUTE_S * at for at in range(DAY)], uses[gpu % len(uses)][:DAY].tolist())
-    standing, rows, done = StandingForecasts(memory, models()), [], dict[str, float]()
+    standing, rows, done = StandingForecasts(memory, shipped()), [], dict[str, float]()
     for minute in range(DAY, DAY + minutes):
         began_s = time.thread_time()
         for gpu in range(gpus):
@@ -258,7 +252,7 @@ def main() -> int:
     runs: dict[str, Callable[[], str]] = {
         "fleet": lambda: fleet(args.gpus, args.minutes),
         "batch": batch,
-        "free": lambda: free(models()),
+        "free": lambda: free(shipped()),
     }
     made = [runs[part]() for part in chosen]
     said = headline({"machine": there, "quick": args.only is not None, "took_s": time.perf_counter() - began_s})

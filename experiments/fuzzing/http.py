@@ -32,12 +32,10 @@ from control.outgoing import Outgoing
 from control.sessions.folder import SessionFolder
 from control.sessions.manifest import Definition
 from control.sessions.store import SessionStore
-from forecaster import gate
 from forecaster.api.app import application
 from forecaster.api.executor import ForecastExecutor
 from forecaster.memory import Memory
-from forecaster.models import network
-from forecaster.models.registry import registry
+from forecaster.models.registry import shipped
 from paceline import wire
 from paceline.delivery.publisher import Publisher
 from paceline.events import BalancePlan, JobDescribed, Suggestion
@@ -97,7 +95,7 @@ class _NoRecorders(Launcher):
 
 def forecaster() -> FastAPI:
     """The forecaster with its shipped models and no bus."""
-    return application(ForecastExecutor(registry(network.shipped(), gate=gate.shipped()), 1), Memory(), TOKEN)
+    return application(ForecastExecutor(shipped(), 1), Memory(), TOKEN)
 
 
 def control() -> FastAPI:

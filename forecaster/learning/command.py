@@ -50,10 +50,7 @@ def main(argv: list[str]) -> int:
     if not args.recordings and not args.from_archive:
         parser.error("from what? Name recordings, or an archive by --from-archive")
     try:
-        series = recorded(args.recordings)
-        if args.from_archive:
-            series += archived(args.from_archive)
-        drawn = _drawn(series, args)
+        drawn = _drawn(gathered(args.recordings, args.from_archive), args)
     except (OSError, ValueError, recording.RecordingError) as error:
         return _refuse(str(error))
     except ModuleNotFoundError as error:
@@ -68,6 +65,18 @@ def main(argv: list[str]) -> int:
     network.read(args.out)
     print(f"paceline forecaster: {args.out} written; use it with --network {args.out}", file=sys.stderr)
     return 0
+
+
+def gathered(recordings: list[Path], archive: str | None) -> list[examples.Recorded]:
+    """The series in recordings and in an archive.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: one is no recording, or the archive cannot be read.
+        RecordingError: a recording is damaged.
+        ModuleNotFoundError: what reads archives is not installed.
+    """
+    return recorded(recordings) + (archived(archive) if archive else [])
 
 
 def recorded(paths: list[Path]) -> list[examples.Recorded]:

@@ -3,7 +3,7 @@
 Rule of this file: pure; chance is a generator that is handed in.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +20,8 @@ THINNED = (1, 1, 1, 2, 3, 5)
 #: How often an example is turned upside down, or laid over another series: more series than there are.
 MIRRORED, MIXED = 0.2, 0.2
 LEAST = 80
+#: What a model sees of a past: a row of numbers, and the centre and the scale of its values.
+View = Callable[[Series], tuple[Array, float, float]]
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,10 @@ def joined(parts: Sequence[Examples]) -> Examples:
     )
 
 
-def drawn(series: Sequence[Recorded], count: int, rng: np.random.Generator) -> Examples:
-    """``count`` examples from ``series``, each series as likely as the next.
+def drawn(
+    series: Sequence[Recorded], count: int, rng: np.random.Generator, view: View = features.past_features
+) -> Examples:
+    """``count`` examples from ``series``, each series as likely as the next, as ``view`` shows them.
 
     Raises:
         ValueError: no series is long enough.
@@ -61,7 +65,7 @@ def drawn(series: Sequence[Recorded], count: int, rng: np.random.Generator) -> E
         raise ValueError(f"no series of more than {2 * LEAST + 40} samples")
     examples: list[tuple[Array, Array, Array]] = []
     for _ in range(60 * count):
-        example = _one(_varied(usable, rng), rng)
+        example = _one(_varied(usable, rng), rng, view)
         if example is not None:
             examples.append(example)
         if len(examples) == count:
@@ -91,7 +95,7 @@ def _varied(series: Sequence[Recorded], rng: np.random.Generator) -> Recorded:
     return one
 
 
-def _one(series: Recorded, rng: np.random.Generator) -> tuple[Array, Array, Array] | None:
+def _one(series: Recorded, rng: np.random.Generator, view: View) -> tuple[Array, Array, Array] | None:
     values = series.values
     if len(values) < LEAST + 60:
         return None
@@ -109,6 +113,6 @@ def _one(series: Recorded, rng: np.random.Generator) -> tuple[Array, Array, Arra
     past = Series.of(context, series.interval_s, 0, series.low, series.high)
     past = replace(past, season=season.of_clock(series.interval_s, len(context)) or season.of_values(past.filled))
     gap = len(context) - 1 - int(measured[-1])
-    row, centre, scale = features.past_features(past)
+    row, centre, scale = view(past)
     asked = features.step_features(past, (steps + gap).astype(np.float64), centre, scale)
     return row, asked, (came - centre) / scale

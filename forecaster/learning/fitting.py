@@ -45,9 +45,11 @@ class Network(nn.Module):
 
 def loss(quantiles: Tensor, came: Tensor) -> Tensor:
     """The mean pinball loss; what was not measured does not count."""
-    levels = torch.tensor(LEVELS, dtype=torch.float32)
+    levels = torch.tensor(LEVELS, dtype=torch.float32, device=came.device)
     measured = torch.isfinite(came)
-    error = torch.where(measured, came, torch.zeros(())).clamp(-LARGEST, LARGEST)[..., None] - quantiles
+    error = (
+        torch.where(measured, came, torch.zeros((), device=came.device)).clamp(-LARGEST, LARGEST)[..., None] - quantiles
+    )
     each = 2.0 * torch.maximum(levels * error, (levels - 1.0) * error).mean(-1)
     return (each * measured).sum() / measured.sum().clamp(min=1)
 

@@ -8,8 +8,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from .. import gate as gates
 from ..gate import Gate
-from . import analog, foundation, fracast, naive, network, profile, prophet, sample, smoothing, statespace, trend
+from . import (
+    analog,
+    foundation,
+    fracast,
+    naive,
+    network,
+    patches,
+    profile,
+    prophet,
+    sample,
+    smoothing,
+    statespace,
+    trend,
+)
 from .model import Model
 
 
@@ -40,9 +54,13 @@ class Registry:
 
 
 def registry(
-    weights: network.Weights | None, pipeline: foundation.Pipeline | None = None, gate: Gate | None = None
+    weights: network.Weights | None,
+    pipeline: foundation.Pipeline | None = None,
+    gate: Gate | None = None,
+    pretrained: patches.Weights | None = None,
 ) -> Registry:
-    """All models; the network answers with ``weights``, chronos with ``pipeline``; without theirs they are unsuited.
+    """All models; the network answers with ``weights``, the pretrained model with ``pretrained``, chronos with
+    ``pipeline``; without theirs they are unsuited.
 
     Without a ``gate`` the ensemble's members are weighed by the back-test alone.
     """
@@ -62,6 +80,7 @@ def registry(
             "analog": analog.analog,
             "analog_change": analog.analog_change,
             "network": partial(network.network, weights),
+            "pretrained": partial(patches.pretrained, pretrained),
         },
         named={
             "statespace": statespace.statespace,
@@ -71,6 +90,11 @@ def registry(
         },
         gate=gate,
     )
+
+
+def shipped() -> Registry:
+    """All models with the weights of this package."""
+    return registry(network.shipped(), None, gates.shipped(), patches.shipped())
 
 
 #: The names that a question may hold; they are the same whatever the weights.

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from fastapi import FastAPI
 
-from forecaster import gate
 from forecaster.api.app import application
 from forecaster.api.executor import ForecastExecutor
 from forecaster.context import ForecastContext
 from forecaster.memory import Memory
-from forecaster.models import naive, network
-from forecaster.models.registry import Registry, registry
+from forecaster.models import naive
+from forecaster.models.registry import Registry, shipped
 from forecaster.series import Array
 from tests.served_app import served
 
@@ -51,7 +50,7 @@ def memory() -> Memory:
 @pytest.fixture(scope="session")
 def models() -> Registry:
     """All models, with the weights that the package holds."""
-    return registry(network.shipped(), gate=gate.shipped())
+    return shipped()
 
 
 @pytest.fixture(scope="session")

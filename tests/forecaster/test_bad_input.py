@@ -7,14 +7,12 @@ from hypothesis import strategies as some
 
 from forecaster.conformal import Bucket, Widths
 from forecaster.forecast import backtests, chosen, forecast
-from forecaster.gate import shipped
 from forecaster.grid import gridded
-from forecaster.models import network
-from forecaster.models.registry import registry
+from forecaster.models.registry import shipped
 from forecaster.question import Question
 
 LEVELS = np.array([0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975])
-MODELS = registry(network.shipped(), gate=shipped())
+MODELS = shipped()
 RNG = np.random.default_rng(9)
 CLOCK = np.cumsum(np.where(RNG.random(300) < 0.03, 600.0, 60.0))
 SHAPES = {

@@ -64,6 +64,14 @@ def test_weights_add_up_and_follow_the_losses() -> None:
     assert shares["a"] > 4 * shares["b"]
 
 
+def test_where_a_series_rests_what_other_series_said_counts_no_more_than_its_own_samples() -> None:
+    """Elsewhere a pretrained model that did as well as a quantile of the last samples speaks louder."""
+    losses = {"pretrained": 1.0, "network": 1.0, "last_60": 1.0}
+    shares = ensemble.weights(losses, losses)
+    assert shares["pretrained"] > shares["network"] > 5 * shares["last_60"]
+    assert set(ensemble.weights(losses, losses, rests=True).values()) == {pytest.approx(1 / 3)}
+
+
 def test_who_was_not_tried_is_not_heard() -> None:
     """A member without a back-test has no share beside one that has; alone it is all there is."""
     assert ensemble.weights(["a", "network"], {"a": 1.0}) == {"a": 1.0}

@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forecaster import forecast, gate, scores
-from forecaster.models import network
-from forecaster.models.registry import registry
+from forecaster import forecast, scores
+from forecaster.models.registry import shipped
 from forecaster.question import ForecastResult, Question
 
 LEVELS = np.arange(1, 10) / 10
-MODELS = registry(network.shipped(), gate=gate.shipped())
+MODELS = shipped()
 EXCERPT = json.loads((Path(__file__).parent / "data" / "series.json").read_text())
 
 

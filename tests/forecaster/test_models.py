@@ -14,13 +14,13 @@ from forecaster import exceedance, grid, scores, series
 from forecaster.context import ForecastContext
 from forecaster.models import analog, naive, network, season, smoothing, trend
 from forecaster.models.model import UnsuitedError
-from forecaster.models.registry import NAMES, registry
+from forecaster.models.registry import NAMES, registry, shipped
 from forecaster.series import Series
 
 #: A node's memory over 34 minutes, GiB: it fell, and has stood at 1.5 for a while.
 FELL = np.concatenate([np.linspace(4.5, 1.5, 26), np.full(8, 1.5)])
 LEVELS = np.array([0.05, 0.1, 0.5, 0.9, 0.95])
-MEMBERS = registry(network.shipped()).members
+MEMBERS = shipped().members
 RNG = np.random.default_rng(5)
 SHAPES = {
     "constant": np.full(300, 7.0),
@@ -79,7 +79,7 @@ class TestEveryModel:
 
 def test_names_are_the_same_whatever_the_weights() -> None:
     """A question is checked by names that are constant; what a worker process is sent has the members alone."""
-    models = registry(network.shipped())
+    models = shipped()
     assert models.names == NAMES
     assert models.quick().names == tuple(models.members)
     assert not set(models.members) & set(models.named)

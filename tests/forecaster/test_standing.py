@@ -5,18 +5,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from forecaster import gate, held_forecast
+from forecaster import held_forecast
 from forecaster.choice import Choice
 from forecaster.forecast import chosen, forecast, repeated
 from forecaster.history import SeriesSubject
 from forecaster.memory import Memory
-from forecaster.models import network
-from forecaster.models.registry import registry
+from forecaster.models.registry import shipped
 from forecaster.question import Question
 from forecaster.standing import EVERY, MISSES, STEPS, Standing
 from forecaster.standing_forecasts import CHOOSING_S, StandingForecasts
 
-MODELS = registry(network.shipped(), gate=gate.shipped())
+MODELS = shipped()
 LEVELS = np.array(held_forecast.LEVELS)
 CHOICE = Choice("pool", {"last_60": 0.6, "network": 0.39, "trend": 0.01}, "naive", 0, factor=1.5)
 LOW, HIGH = np.zeros(60), np.ones(60)
