@@ -178,7 +178,7 @@ def _asked(where: str, body: bytes) -> Iterator[float]:
 
 
 def free(held_by: Registry) -> str:
-    """How often so many GPUs were free, beside how probable that was said to be; and what lay inside intervals."""
+    """How often so many GPUs were free, beside how probable that was by the forecasts; what lay inside intervals."""
     rng = np.random.default_rng(3)
     held = free_gpus(256, 17 * DAY, rng)
     said: dict[int, list[tuple[float, bool]]] = {step: [] for step in AHEAD}
@@ -208,8 +208,8 @@ def free(held_by: Registry) -> str:
         f"Free GPUs of a made-up cluster of 256, asked at {MOMENTS} moments, three days known. Brier scores of whether "
         f"{', '.join(map(str, WANTED[:-1]))} and {WANTED[-1]} GPUs are free (0 is perfect):\n\n"
         + table(["minutes ahead", "inside 80 %", "Brier score", "of how often it is so at all"], rows)
-        + "\n\nHow probable it was said to be, and how often it came so:\n\n"
-        + table(["said", "forecasts", "said on average", "came"], list(_reliability(whole)))
+        + "\n\nHow probable it was by the forecasts, and how often it came so:\n\n"
+        + table(["probability", "forecasts", "on average", "came"], list(_reliability(whole)))
         + "\n"
     )
 

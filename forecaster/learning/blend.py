@@ -1,4 +1,4 @@
-"""The examples of a round: so many of each kind of series, the made-up ones invented anew each time.
+"""The examples of a round: so many of each kind of series, the made-up ones others each time.
 
 Rule of this file: pure; the same round of the same seed is the same examples, so that a fit may be resumed.
 """

@@ -1,4 +1,4 @@
-"""``paceline forecaster pretrain``: the pretrained model refined on recordings of your own, or made anew."""
+"""``paceline forecaster pretrain``: the pretrained model refined on recordings of your own, or trained from scratch."""
 
 import argparse
 import sys
@@ -23,7 +23,7 @@ examples:
   paceline record -o week.jsonl.zst --from-beginning                      all that the bus holds
   paceline forecaster pretrain week.jsonl.zst --out patches.npz           refine the weights of the package: minutes
   paceline forecaster pretrain --from-archive history --out patches.npz   on the last three days of an archive
-  paceline forecaster pretrain --anew --out patches.npz                   from made-up series alone: an hour
+  paceline forecaster pretrain --from-scratch --out patches.npz           from made-up series alone: an hour
   paceline forecaster --pretrained patches.npz                            use these weights
 
 What was cut off goes on where it was when the same command is run again.
@@ -36,7 +36,7 @@ def main(argv: list[str]) -> int:
     """Train and write the weights; 2 where a recording cannot be used or torch is missing."""
     parser = Parser(
         prog=PROGRAM,
-        description="Refine the pretrained model on the windows in recordings and archives, or train it anew. "
+        description="Refine the pretrained model on the windows in recordings and archives, or train it from scratch. "
         "It needs paceline[training].",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -44,15 +44,19 @@ def main(argv: list[str]) -> int:
     parser.add_argument("recordings", nargs="*", type=Path, metavar="RECORDING")
     parser.add_argument("--from-archive", metavar="WHERE", help="also what `paceline archive` has kept there")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where to write the weights (.npz)")
-    parser.add_argument("--anew", action="store_true", help="begin with random weights and made-up series")
-    parser.add_argument("--rounds", type=int, default=10, metavar="N", help="with --anew: of made-up series (10)")
+    parser.add_argument("--from-scratch", action="store_true", help="begin with random weights and made-up series")
+    parser.add_argument(
+        "--rounds", type=int, default=10, metavar="N", help="with --from-scratch: of made-up series (10)"
+    )
     parser.add_argument("--examples", type=int, default=40_000, metavar="N", help="in each of them (40000)")
     parser.add_argument("--fine-rounds", type=int, default=5, metavar="N", help="with recorded series (5)")
     parser.add_argument("--fine-examples", type=int, default=20_000, metavar="N", help="in each of them (20000)")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     args = parser.parse_args(argv)
-    if not args.recordings and not args.from_archive and not args.anew:
-        parser.error("from what? Name recordings, or an archive by --from-archive, or --anew for made-up series alone")
+    if not args.recordings and not args.from_archive and not args.from_scratch:
+        parser.error(
+            "from what? Name recordings, or an archive by --from-archive, or --from-scratch for made-up series alone"
+        )
     if min(args.rounds, args.fine_rounds, args.examples // LEAST, args.fine_examples // LEAST) < 1:
         parser.error(f"at least one round of {LEAST} examples")
     try:
@@ -75,13 +79,16 @@ def main(argv: list[str]) -> int:
         say(f"{name}: round {number} of {rounds}, loss {loss:.4f}, {minutes:.1f} min", PROGRAM)
 
     kept = (args.out.with_suffix(".made-up.npz"), args.out.with_suffix(".recorded.npz"))
-    shipped = None if args.anew else patches.shipped()
+    shipped = None if args.from_scratch else patches.shipped()
     try:
         start = pretraining.invented(kept[0], plan, told) if shipped is None else pretraining.of_weights(shipped)
         model = start
         if series:
             model = pretraining.refined(start, {"recorded": series}, SHARES, kept[1], plan, told)
-        card = {"recorded_series": len(series), "begun_with": "made-up series" if args.anew else patches.WEIGHTS}
+        card = {
+            "recorded_series": len(series),
+            "begun_with": "made-up series" if args.from_scratch else patches.WEIGHTS,
+        }
         table = pretraining.packed(model, {**card, "by": PROGRAM, **asdict(plan)})
         with args.out.open("wb") as file:
             np.savez_compressed(file, **table)  # type: ignore[arg-type]

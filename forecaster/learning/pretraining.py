@@ -1,4 +1,4 @@
-"""The fit of the pretrained model, by torch: examples drawn anew for each round, resumable, its weights for numpy.
+"""The fit of the pretrained model, by torch: examples drawn for each round again, resumable, its weights for numpy.
 
 It learns from made-up series first, which takes hours on a processor, and is refined on recorded ones, which takes
 minutes.
@@ -30,7 +30,7 @@ BATCH, RATE, DECAY, DROPPED = 128, 1e-3, 0.02, 0.05
 #: How often an example is seen: drawing one takes a third of the time of learning from it.
 SEEN = 3
 #: The share of a fit in which the learning rate rises.
-WARM_UP = 0.1
+RISING = 0.1
 #: The highest rate where there is something to forget.
 FINE_RATE = 4e-4
 #: No fit that is kept is larger than this.
@@ -206,9 +206,9 @@ def warmed_up(share: float) -> float:
     >>> [round(warmed_up(share), 2) for share in (0.0, 0.05, 0.1, 0.55, 1.0)]
     [0.01, 0.5, 1.0, 0.5, 0.0]
     """
-    if share < WARM_UP:
-        return max(share / WARM_UP, 0.01)
-    return 0.5 * (1.0 + math.cos(math.pi * (share - WARM_UP) / (1.0 - WARM_UP)))
+    if share < RISING:
+        return max(share / RISING, 0.01)
+    return 0.5 * (1.0 + math.cos(math.pi * (share - RISING) / (1.0 - RISING)))
 
 
 def _weights(table: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:

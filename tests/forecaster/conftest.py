@@ -41,6 +41,13 @@ class HeldModel:
         return naive.naive(context)
 
 
+@pytest.fixture(autouse=True)
+def numpys_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the service sets for its process stays in its test."""
+    for library in ("OPENBLAS", "MKL", "OMP"):
+        monkeypatch.setenv(f"{library}_NUM_THREADS", "1")
+
+
 @pytest.fixture(scope="session")
 def memory() -> Memory:
     """What the service remembers."""

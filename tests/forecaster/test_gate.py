@@ -66,7 +66,7 @@ def test_newer_moments_count_more() -> None:
 
 def test_the_service_answers_with_it() -> None:
     """Without an option."""
-    held = server._models(argparse.Namespace(network=None, chronos=None)).gate
+    held = server._models(argparse.Namespace(network=None, pretrained=None, chronos=None)).gate
     assert held is not None
     assert held.names == GATE.names
 

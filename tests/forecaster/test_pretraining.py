@@ -69,7 +69,7 @@ def test_a_kept_fit_of_something_else_is_refused(tmp_path: Path) -> None:
 def test_made_up_series_make_weights_that_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command from its first round to a file that the service reads; what it kept on the way is removed."""
     out = tmp_path / "patches.npz"
-    assert main(["--anew", "--rounds", "1", "--examples", "128", "--out", str(out)]) == 0
+    assert main(["--from-scratch", "--rounds", "1", "--examples", "128", "--out", str(out)]) == 0
     assert patches.read(out).layers == 3
     assert [path.name for path in tmp_path.iterdir()] == ["patches.npz"]
     said = capsys.readouterr().err
@@ -78,9 +78,9 @@ def test_made_up_series_make_weights_that_answer(tmp_path: Path, capsys: pytest.
 
 
 def test_it_asks_what_to_learn_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No recording, no archive, and not anew: nothing is begun."""
+    """No recording, no archive, and not from scratch: nothing is begun."""
     with pytest.raises(SystemExit):
         main(["--out", str(tmp_path / "never.npz")])
-    assert "--anew" in capsys.readouterr().err
+    assert "--from-scratch" in capsys.readouterr().err
     assert main([str(tmp_path / "absent.jsonl"), "--out", str(tmp_path / "never.npz")]) == 2
     assert "absent.jsonl" in capsys.readouterr().err
