@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
         "--rounds", type=int, default=10, metavar="N", help="with --from-scratch: of made-up series (10)"
     )
     parser.add_argument("--examples", type=int, default=40_000, metavar="N", help="in each of them (40000)")
-    parser.add_argument("--fine-rounds", type=int, default=5, metavar="N", help="with recorded series (5)")
+    parser.add_argument("--fine-rounds", type=int, default=3, metavar="N", help="with recorded series (3)")
     parser.add_argument("--fine-examples", type=int, default=20_000, metavar="N", help="in each of them (20000)")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     args = parser.parse_args(argv)

@@ -49,13 +49,17 @@ def test_a_publisher_that_fails_is_seen_and_goes_on(
 ) -> None:
     """A memory that cannot be gone through stops publishing: 503 with the cause, and ready again when it is mended."""
     memory = Memory()
-    poison: Any = 7  # A key that is no text: sorting the series by their keys raises.
+
+    def fails() -> list[tuple[str, float]]:
+        raise AttributeError("no text")
+
     with ready(ForecastPublisher(broker, memory, models)) as asked:
         until(lambda: asked().status_code == 200)
-        memory.put(SeriesSubject(poison, "W", 60.0, "c"), [60.0], [1.0])
+        broken = pytest.MonkeyPatch()
+        broken.setattr(memory, "keys", fails)
         failed = until(lambda: (said := asked()).status_code == 503 and said)
         assert "the forecast publisher failed (AttributeError" in failed.text
-        memory.forget(poison)
+        broken.undo()
         until(lambda: asked().status_code == 200)
 
 
