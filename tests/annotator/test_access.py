@@ -45,6 +45,7 @@ def _watched(watcher: Any) -> tuple[Any, ...]:
     return watcher._resource, "", {"resourceVersion": "", "timeoutSeconds": 1}
 
 
+@pytest.mark.long
 def test_the_printed_role_is_enough(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.api.rules = {"role": role(capsys, *OPTIONS)}
     rounds(world)

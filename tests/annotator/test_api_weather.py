@@ -105,6 +105,7 @@ def test_a_namespace_that_is_being_deleted_is_no_missing_right(told: World) -> N
     assert told.api.count("POST") == 1
 
 
+@pytest.mark.long
 def test_an_answer_that_is_no_object_is_no_reason_to_stop(told: World) -> None:
     made = told.annotator("--no-events").list().hear(*events())
     kept = told.api.answer

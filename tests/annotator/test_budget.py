@@ -80,6 +80,7 @@ def test_a_clock_set_back_holds_nothing_up() -> None:
     assert budget.tokens(500.0) or budget.tokens(501.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rate", [0.1, 0.5, 1.0, 10.0, 33.0])
 def test_the_rate_holds_over_time(rate: float) -> None:
     budget, made, now_s = Budget(rate, Random(1)), 0, 0.0

@@ -61,6 +61,7 @@ def test_a_hostile_kind_makes_no_command_of_its_own(told: World) -> None:
     assert command == "kubectl taint nodes node-1 paceline.dev/suspect=x-rm-rf-id-n:PreferNoSchedule"
 
 
+@pytest.mark.long
 def test_no_taint_is_proposed_unasked_or_for_less(told: World) -> None:
     told.annotator().list().hear(*events()).turns()
     assert "proposal" not in told.api.annotations("Node", "node-1")
@@ -72,6 +73,7 @@ def conditions(world: World) -> dict[str, dict[str, str]]:
     return {one["type"]: one for one in world.api.get("Node", "node-1")["status"]["conditions"]}
 
 
+@pytest.mark.long
 def test_a_condition_follows_the_findings(told: World) -> None:
     made = told.annotator("--node-condition").list().hear(*events()[:3]).turns()
     first = conditions(told)["PacelineHealthy"]

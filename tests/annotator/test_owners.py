@@ -110,6 +110,7 @@ def test_another_version_of_a_kind_is_found(world: World) -> None:
     assert "job" in world.api.annotations("MPIJob", "m", "ml")
 
 
+@pytest.mark.long
 def test_maxima_stay_when_the_pods_are_gone(training: World) -> None:
     """And what holds of running pods alone goes: use and finding."""
     made = training.annotator().list().hear(*told(training), finding(cluster="default")).turns()
@@ -122,6 +123,7 @@ def test_maxima_stay_when_the_pods_are_gone(training: World) -> None:
     assert not {"gpu-use", "finding"} & held.keys()
 
 
+@pytest.mark.long
 def test_maxima_survive_a_restart(training: World) -> None:
     """The annotation is the memory: what it holds is merged with what is seen from now on."""
     training.annotator().list().hear(*told(training)).turns()
@@ -217,6 +219,7 @@ def test_kinds_in_between_that_may_not_be_read_are_not_complained_of(training: W
     assert training.said == []
 
 
+@pytest.mark.long
 def test_owners_that_are_deleted_with_their_pods_are_forgotten(world: World) -> None:
     """Jobs come and go by the thousand: one request finds out, and nothing of them is kept."""
     world.node()

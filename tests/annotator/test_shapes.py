@@ -24,6 +24,7 @@ def strict(part: Any) -> Any:
     return [strict(one) for one in part] if isinstance(part, list) else part
 
 
+@pytest.mark.long
 def test_the_published_schema_is_that_of_the_code() -> None:
     assert (DOCS / "schemas" / "annotations.v1.json").read_text(encoding="utf-8") == shapes.page(), "run `make docs`"
     jsonschema.Draft202012Validator.check_schema(shapes.schema())
@@ -54,6 +55,7 @@ def examples() -> dict[str, str]:
     return dict(re.findall(r"^paceline\.dev/([a-z-]+): '(.*)'$", page, re.M))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", KEYS)
 def test_the_examples_of_the_page_have_the_published_shape(key: str) -> None:
     held = {f"paceline.dev/{key}": json.loads(examples()[key])}

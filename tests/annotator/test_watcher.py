@@ -64,6 +64,7 @@ def test_a_namesake_may_come_before_its_predecessor_goes(watching: Running, unti
     assert first not in watching.parts.objects.pods
 
 
+@pytest.mark.long
 def test_a_watch_that_breaks_off_goes_on_where_it_was(watching: Running, until: Until) -> None:
     """No second list is read, and nothing in between is missed."""
     world = watching.world
@@ -107,6 +108,7 @@ def test_bookmarks_keep_a_quiet_watch_young(watching: Running, until: Until) -> 
     assert watching.parts.watchers[0].lists == 1
 
 
+@pytest.mark.long
 def test_a_server_that_is_away_is_seen_and_waited_for(watching: Running, until: Until) -> None:
     world = watching.world
     until(lambda: watching.parts.watchers[0].listed)
@@ -142,6 +144,7 @@ def test_only_the_named_namespaces_are_looked_at(world: World) -> None:
     assert asked == {"/api/v1/namespaces/ml/pods", "/api/v1/namespaces/web/pods"}
 
 
+@pytest.mark.long
 def test_a_long_list_is_read_in_pages(world: World) -> None:
     for at in range(PAGE + 10):
         world.pod(f"p-{at:04}")
@@ -150,6 +153,7 @@ def test_a_long_list_is_read_in_pages(world: World) -> None:
     assert world.api.count("GET", "/pods") == 2
 
 
+@pytest.mark.long
 def test_pages_that_are_forgotten_in_the_middle_are_read_anew(world: World) -> None:
     for at in range(PAGE + 10):
         world.pod(f"p-{at:04}")

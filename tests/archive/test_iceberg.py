@@ -145,6 +145,7 @@ def test_columns_are_added_by_this_version_and_by_a_later_one(
     assert ids(where) == ["f1", "f2"]
 
 
+@pytest.mark.long
 def test_a_catalog_that_is_away_holds_nobody_up_and_is_caught_up_with(
     store: Store, where: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):

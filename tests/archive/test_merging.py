@@ -158,6 +158,7 @@ def test_energy_adds_up_also_by_job(store: Store, ask: Ask):
     assert [msgspec.json.decode(row[3]) for row in rows] == [{odd: 22.0, "b": 20.0}, {"b": 1.0}]
 
 
+@pytest.mark.long
 def test_coarse_windows_of_ranks_count_steps_and_weigh_by_them(store: Store, ask: Ask):
     start_s = NOW_S // 300 * 300
     one = rank_window(1, start_s=start_s, length_s=60.0, steps=10, first_step=0, last_step=9, step_median_s=1.0)
@@ -167,18 +168,21 @@ def test_coarse_windows_of_ranks_count_steps_and_weigh_by_them(store: Store, ask
     assert ask("SELECT steps, first_step, last_step, step_median_s FROM rank_window") == [(40, 0, 39, 1.75)]
 
 
+@pytest.mark.long
 def test_of_old_windows_of_a_job_those_of_a_minute_stay(store: Store, ask: Ask):
     commit(Writer(store), [job_window(start_s=NOW_S, length_s=length_s) for length_s in (10.0, 60.0)])
     merged(store, NOW_S + 20 * DAY_S)
     assert ask("SELECT length_s FROM job_window") == [(60.0,)]
 
 
+@pytest.mark.long
 def test_a_day_of_which_nothing_stays_has_no_file(store: Store, ask: Ask):
     commit(Writer(store), [job_window(start_s=NOW_S)])
     assert merged(store, NOW_S + 20 * DAY_S).manifest.files == []
     assert ask("SELECT count(*) FROM job_window") == [(0,)]
 
 
+@pytest.mark.long
 def test_what_is_too_old_goes_each_kind_in_its_time(store: Store, ask: Ask):
     commit(Writer(store), [device_window(0), finding(), job_window(start_s=NOW_S)], published_s=NOW_S)
     writer = Writer(store, lambda: NOW_S)

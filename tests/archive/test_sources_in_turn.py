@@ -36,6 +36,7 @@ class Jobs:
             yield Addition([(Place(SLURM_JOB.name, "2026-11-25", "c"), SLURM_JOB, rows)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("commit_s", [0.0, 3600.0])
 def test_each_is_committed_from_though_a_commit_is_always_due_and_the_other_never_ends(
     commit_s: float, store: Store, until: Until

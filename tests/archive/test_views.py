@@ -40,12 +40,14 @@ def test_a_job_is_listed_where_it_was_there_in_the_period(
     assert [row[0] for row in ask("SELECT job FROM jobs", scope=WEEK)] == ["train"] * is_listed
 
 
+@pytest.mark.long
 def test_a_job_that_began_long_ago_is_listed_where_it_made_steps(store: Store, ask: Ask):
     commit(Writer(store), [described(started_s=NOW_S - 30 * DAY_S)], 1, published_s=NOW_S - 30 * DAY_S)
     commit(Writer(store), [job_window(start_s=NOW_S - DAY_S)], 2)
     assert ask("SELECT job, started_s FROM jobs", scope=WEEK) == [("train", NOW_S - 30 * DAY_S)]
 
 
+@pytest.mark.long
 def test_of_each_part_of_a_job_the_last_word_counts(store: Store, ask: Ask):
     """Two pods of one node are two parts; a part that tells of itself again is one."""
     pods = [{"kubernetes_pod": name} for name in ("a", "b")]
@@ -56,6 +58,7 @@ def test_of_each_part_of_a_job_the_last_word_counts(store: Store, ask: Ask):
     assert ask("SELECT ended_s, exit_status FROM jobs") == [(None, 3)]
 
 
+@pytest.mark.long
 def test_a_jobs_step_is_the_median_as_in_its_report(store: Store, ask: Ask):
     """A first minute of long steps and one of an evaluation move a mean, and no median; a step of 0 s is one, too."""
     chance, level = random.Random(3), JobLevel(60.0)
@@ -72,6 +75,7 @@ def test_a_jobs_step_is_the_median_as_in_its_report(store: Store, ask: Ask):
     assert step_s < sum(one.step_median_s * one.steps for one in windows) / sum(one.steps for one in windows)
 
 
+@pytest.mark.long
 def test_a_job_waits_a_share_of_its_time_not_of_its_steps(store: Store, ask: Ask):
     """Forty quick steps that wait little and forty slow ones that wait much: the slow ones are most of the time.
 
@@ -88,6 +92,7 @@ def test_a_job_waits_a_share_of_its_time_not_of_its_steps(store: Store, ask: Ask
     assert waiting == pytest.approx((0.1 * 2 + 0.3 * 20) / 22)
 
 
+@pytest.mark.long
 def test_one_long_wait_counts_though_the_median_of_its_minute_does_not_see_it(store: Store, ask: Ask):
     """Ninety steps of 0.1 s a minute; in the second minute one of them hung for 39 s."""
     of = {"steps": 90, "length_s": 60.0, "step_median_s": 0.1, "own_median_s": 0.1}
@@ -100,6 +105,7 @@ def test_one_long_wait_counts_though_the_median_of_its_minute_does_not_see_it(st
     assert waiting == pytest.approx(39 / 57)
 
 
+@pytest.mark.long
 def test_of_windows_without_waiting_or_time_it_is_not_known(store: Store, ask: Ask):
     commit(Writer(store), [job_window(start_s=NOW_S, wait_ratio=None)], 1)
     commit(Writer(store), [job_window(job="b", start_s=NOW_S, steps=0, wait_ratio=0.5)], 2)
@@ -123,6 +129,7 @@ def test_history_report_and_panel_count_the_same_steps(store: Store, ask: Ask):
     assert (ask("SELECT steps FROM jobs"), level.steps) == ([(job.steps,)], job.steps)
 
 
+@pytest.mark.long
 def test_a_job_lost_what_page_and_reports_count(store: Store, ask: Ask):
     """Of findings that overlap in steps the largest, and nothing of suspicions: SQL and Python agree on random ones."""
     chance, jobs = random.Random(3), {}

@@ -16,6 +16,7 @@ from tests.derived_events import finding, job_window
 Ask = Callable[..., list[tuple[Any, ...]]]
 
 
+@pytest.mark.long
 def test_rows_and_position_are_committed_together(store: Store, ask: Ask):
     commit(Writer(store), [job_window(), job_window(start_s=1010.0)], read=2)
     held = store.newest()
@@ -26,6 +27,7 @@ def test_rows_and_position_are_committed_together(store: Store, ask: Ask):
     assert ask("SELECT count(*) FROM job_window") == [(3,)]
 
 
+@pytest.mark.long
 def test_files_that_were_not_committed_do_not_count_and_go_at_the_next_start(store: Store, ask: Ask):
     """As after a kill between the files and their manifest."""
     commit(Writer(store), [job_window()])
@@ -42,6 +44,7 @@ def test_files_that_were_not_committed_do_not_count_and_go_at_the_next_start(sto
     assert len(store.data_paths()) == 2
 
 
+@pytest.mark.long
 def test_of_two_writers_the_later_commit_is_refused_and_changes_nothing(store: Store, ask: Ask):
     one, other = Writer(store), Writer(store)
     commit(one, [job_window()])
@@ -65,6 +68,7 @@ def test_gaps_and_what_was_unusable_are_added_up(store: Store):
     assert (held.gap_count, len(held.gaps), held.unusable) == (2, 2, {"window": 6})
 
 
+@pytest.mark.long
 def test_a_file_is_deleted_once_nobody_can_be_reading_it(store: Store, ask: Ask):
     now_s = [1000.0]
     writer = Writer(store, lambda: now_s[0])
@@ -90,6 +94,7 @@ def test_a_clock_that_is_set_back_keeps_no_file_for_ever(store: Store):
     assert writer.sweep() == 1
 
 
+@pytest.mark.long
 def test_few_manifests_are_kept(store: Store):
     writer = Writer(store)
     for number in range(KEPT + 5):
@@ -136,6 +141,7 @@ def test_days_without_end_share_files(store: Store):
     assert sum(file.rows for file in held.files) == 200
 
 
+@pytest.mark.long
 def test_a_finding_told_twice_in_one_commit_is_there_once(store: Store, ask: Ask):
     commit(Writer(store), [finding(), finding(revision=2), finding()])
     assert ask("SELECT revision, kafka_offset FROM finding ORDER BY ALL") == [(1, 2), (2, 1)]

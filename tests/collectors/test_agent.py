@@ -125,6 +125,7 @@ def test_the_inventory_is_said_at_the_start(run):
     assert len(published.events[NODE.name][0].devices) == 3
 
 
+@pytest.mark.long
 def test_once_gives_rates(until):
     """A single sample still has rates and activity: it is taken over an interval."""
     published = Published()

@@ -188,6 +188,7 @@ def test_a_hundred_thousand_pods_are_bounded():
     assert strange == ([], "100000 GPUs that pods hold are not measured here, the first nvidia.com/gpu GPU-x0")
 
 
+@pytest.mark.long
 def test_processes_tell_pods_by_uid():
     """Many processes of a pod are one pod; each device it is on is told."""
     uids = [(A, "u"), (A, "u"), (B, "u"), (A, "v")]

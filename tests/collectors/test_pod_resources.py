@@ -97,12 +97,14 @@ def test_what_is_no_socket_is_a_reason(path):
     assert why(Path(path))
 
 
+@pytest.mark.long
 def test_a_kubelet_that_hangs_costs_the_deadline(kubelet):
     """And not a second more, on any machine."""
     kubelet.hang()
     assert why(kubelet.path, 0.2) == "the kubelet gives no answer within 0.2 s"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backlog", [0, 1])
 def test_a_socket_that_accepts_nothing_or_says_nothing(tmp_path, backlog):
     """Whoever listens and is no gRPC server costs the deadline, too."""
@@ -175,12 +177,14 @@ def test_an_answer_over_the_bound_is_refused(kubelet, monkeypatch):
     assert "over the bound" in why(kubelet.path)
 
 
+@pytest.mark.long
 def test_ten_thousand_pods_are_read(kubelet):
     """Nothing is lost under the bounds: it is not here that pods are left out."""
     kubelet.answer = answer(*[pod(f"p{n}", A) for n in range(10_000)])
     assert len(PodResources(kubelet.path, 60.0).ask()) == 10_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "pods",
     [

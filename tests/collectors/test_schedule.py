@@ -26,6 +26,7 @@ def test_missed_instants_are_skipped_and_counted():
     assert schedule.missed == 3
 
 
+@pytest.mark.long
 @given(st.lists(st.floats(0, 5), max_size=50), st.floats(0.05, 60))
 def test_an_instant_is_never_given_twice(works, interval_s):
     """Whatever the work takes, two waits in a row end at least about one interval apart."""

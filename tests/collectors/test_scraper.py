@@ -196,6 +196,7 @@ def test_a_bad_answer_costs_a_line(served, monkeypatch, answer, why):
         fetch(served.url, timeout_s=PATIENCE_S)
 
 
+@pytest.mark.long
 def test_an_answer_that_never_comes_is_over_in_time(served):
     """Somebody accepts the connection and says nothing."""
     served.answer = silent
@@ -276,6 +277,7 @@ class Judge:
         pass
 
 
+@pytest.mark.long
 def test_the_whole_way_to_a_finding(served, clock, monkeypatch):
     """A GPU that throttles behind an exporter is told as one behind NVML is, with its job."""
     served.answer = text(throttle=0x40)

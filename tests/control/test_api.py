@@ -290,6 +290,7 @@ def test_a_life_from_start_to_deletion(control: Control) -> None:
     assert control.bus.states == [("tuesday", None)]
 
 
+@pytest.mark.long
 def test_a_session_whose_recorder_is_gone_is_interrupted_and_recovered(control: Control) -> None:
     control.start("cut")
     control.recorders.end(control.store.folder("cut"), "")
@@ -299,6 +300,7 @@ def test_a_session_whose_recorder_is_gone_is_interrupted_and_recovered(control: 
     assert control.recorders.finishing == ["cut"]
 
 
+@pytest.mark.long
 def test_a_control_that_starts_goes_on_with_what_nobody_stopped(control: Control) -> None:
     for name in ("cut", "ended", "kept"):
         control.start(name)
@@ -605,6 +607,7 @@ def test_a_suggestion_is_accepted_by_a_command(control: Control) -> None:
     assert control.bus.clusters == [one.cluster], "whoever advises that cluster hears it"
 
 
+@pytest.mark.long
 def test_what_cannot_be_said_to_a_suggestion_is_refused(control: Control) -> None:
     one = suggestion()
     assert control.client.post(f"/v1/suggestions/{one.id}/accept", headers=MAY).status_code == 404
@@ -723,6 +726,7 @@ def test_a_client_that_falls_silent_is_unhealthy(control: Control) -> None:
     assert control.client.get("/metrics/latest").json()["gpu_id"] == []
 
 
+@pytest.mark.long
 def test_a_foreign_name_is_refused(until: Callable[..., None]) -> None:
     parts = Parts([], lambda: None, Meters(lambda: True, lambda: 0, list), names=("127.0.0.1",))
     with served(application(parts), until) as address:

@@ -92,12 +92,14 @@ def test_brokers_that_never_come_end_it(recorded: Callable[..., Brokers], store:
     assert told.reason.startswith(f"{BROKERS_AWAY} 10 min (connection refused)")
 
 
+@pytest.mark.long
 def test_brokers_that_come_back_in_time_end_nothing(recorded: Callable[..., Brokers], store: SessionStore) -> None:
     """Again and again half a minute before the end; nor do those that refuse one topic and give the others."""
     recorded(lambda now_s: "connected" if now_s % AWAY_S == 0 else "lost", until_s=5 * AWAY_S)
     assert "was stopped" in read_manifest(store.folder("s").manifest).state.reason
 
 
+@pytest.mark.long
 def test_a_refused_topic_is_no_outage(recorded: Callable[..., Brokers], store: SessionStore) -> None:
     recorded(lambda now_s: "refused", until_s=3 * AWAY_S)
     assert "was stopped" in read_manifest(store.folder("s").manifest).state.reason
@@ -125,6 +127,7 @@ def test_a_manifest_takes_a_twentieth_of_the_time() -> None:
     assert next_manifest_s(1e9) == SELDOM_S
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("writing_s", "every_s"), [(0.0, SYNC_S), (1.0, 20.0), (9.0, SELDOM_S)])
 def test_a_recorder_writes_its_next_manifest_the_later_the_longer_it_takes(
     recorded: Callable[..., Brokers], writing_s: float, every_s: float

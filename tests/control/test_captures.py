@@ -143,6 +143,7 @@ def test_what_another_control_asked_for_waits_for_no_answer(book: CaptureBook) -
     assert told.ranks[0]["state"] == "arriving"
 
 
+@pytest.mark.long
 def test_no_more_is_kept_than_there_is_room_for(book: CaptureBook) -> None:
     for number in range(3 * MOST_CAPTURES):
         for piece in pieces(b"x", capture=f"c{number}"):

@@ -52,6 +52,7 @@ def test_rules_say_what_they_should(case: Path) -> None:
     tool("promtool", "test", "rules", case)
 
 
+@pytest.mark.long
 def test_every_rule_has_a_case_in_which_it_speaks() -> None:
     """Each alert fires in some case, and each recorded series has a value in one."""
     fired, recorded = set(), set()
@@ -67,6 +68,7 @@ def test_every_rule_has_a_case_in_which_it_speaks() -> None:
     assert {rule["record"] for rule in rules("record")} - recorded == set()
 
 
+@pytest.mark.long
 def test_every_alert_says_how_grave_it_is_and_where_its_runbook_is() -> None:
     """A severity (of a finding its own), a source to route by, a summary, and a link to a section that is there."""
     sections = re.findall(r"^### (\w+)$", RUNBOOKS.read_text(encoding="utf-8"), re.M)
@@ -85,6 +87,7 @@ def test_runbooks_say_what_it_means_where_to_look_and_what_to_do() -> None:
         assert re.findall(r"^- \*\*(\w+)\*\*", section, re.M) == ["Means", "Look", "Do"], section.split("\n")[0]
 
 
+@pytest.mark.long
 def test_names_of_dcgm_are_its_own() -> None:
     """Our numbers are recorded under names that DCGM has, with the unit's factor that the table of fields gives."""
     fields = {field.name: field for field in FIELDS}

@@ -4,10 +4,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from experiments import analyzed
 from tests.patience import PATIENCE_S
 
 
+@pytest.mark.long
 def test_of_two_recordings_at_once_each_has_its_own_findings(tmp_path: Path, monkeypatch):
     """A benchmark that runs several jobs at a time once judged each by what was printed of another.
 

@@ -35,6 +35,7 @@ def test_nobody_beats_the_oracle_by_what_is_expected_of_a_step(name: str, seed: 
     assert (found.expected_s >= oracle(scenario).expected_s * (1 - 1e-12)).all()
 
 
+@pytest.mark.long
 def test_nobody_beats_the_oracle_by_more_than_noise() -> None:
     """Shares that suit the noise of single steps by chance win some steps, and lose others."""
     scenario = scenarios.quiet(8, 0.05, 1, equal=False, steps=200)

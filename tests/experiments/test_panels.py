@@ -30,6 +30,7 @@ def test_a_variable_that_is_not_known_is_no_question() -> None:
         asked.chosen('up{job="$place"}', "j")
 
 
+@pytest.mark.long
 def test_rules_are_asked_for_what_they_record_alone() -> None:
     """A series that an exporter has under the same name does not count."""
     assert 'DCGM_FI_DEV_GPU_UTIL{source="paceline"}' in [one.expression for one in asked.recorded()]

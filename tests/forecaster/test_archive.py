@@ -115,6 +115,7 @@ def test_gaps_stay_gaps(folder: Path):
     assert np.flatnonzero(np.isnan(held.values)).tolist() == list(AWAY)
 
 
+@pytest.mark.long
 def test_what_is_older_than_the_memory_reaches_back_is_left(folder: Path):
     memory = Memory()
     later_s = NOW_S + 3 * 86_400.0 - 3600.0
@@ -165,6 +166,7 @@ def test_without_an_archive_nothing_is_learned(tmp_path: Path, capsys: pytest.Ca
     assert "--from-archive" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_no_archive_and_a_broken_one_cost_a_line(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):
     with pytest.raises(StoreError):
         backfill(str(tmp_path), {}, Memory())

@@ -54,6 +54,7 @@ def kept(question: Question) -> None:
     assert sum(result.weights.values()) == pytest.approx(1.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("season", [None, 0, 24, 10_000])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_answer_is_finite_ascending_and_in_range(shape: str, season: int | None) -> None:
@@ -67,6 +68,7 @@ def test_a_stated_range_is_never_left(shape: str) -> None:
     kept(Question(SHAPES[shape], 60.0, 7, LEVELS, low=-1.0, high=2.0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("log_width", [-3.0, 3.0])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_extreme_widths_leave_no_range(shape: str, log_width: float) -> None:

@@ -1,6 +1,7 @@
 """What a round of the pretrained model's fit learns from."""
 
 import numpy as np
+import pytest
 
 from forecaster.learning import blend
 from forecaster.learning.examples import Examples, Recorded
@@ -15,6 +16,7 @@ def same(one: Examples, other: Examples) -> bool:
     return np.array_equal(one.past, other.past, equal_nan=True) and np.array_equal(one.came, other.came, equal_nan=True)
 
 
+@pytest.mark.long
 def test_a_round_can_be_drawn_again_and_no_two_are_alike() -> None:
     """A fit that goes on after a break sees what it would have seen."""
     draw, again = (blend.rounds(KINDS, SHARES, 61, 4) for _ in range(2))
@@ -23,6 +25,7 @@ def test_a_round_can_be_drawn_again_and_no_two_are_alike() -> None:
     assert not same(draw(3), blend.rounds(KINDS, SHARES, 61, 5)(3))
 
 
+@pytest.mark.long
 def test_every_round_has_as_many_examples_and_each_kind_its_share() -> None:
     """Kinds without series take no part; what is left out of a fit leaves the others' examples as they were."""
     whole = blend.rounds(KINDS, SHARES, 61, 4)(0)

@@ -32,6 +32,7 @@ def test_after_a_shift_coverage_recovers_within_fifty_steps(factor: float) -> No
     assert 0.7 <= mean[50:70].mean() <= 0.9
 
 
+@pytest.mark.long
 def test_on_steady_noise_the_width_stays() -> None:
     """Four in five inside, at a width that costs little."""
     inside, state = followed(np.random.default_rng(1).standard_normal(3000))

@@ -43,6 +43,7 @@ def test_where_the_pool_lost_the_last_value_is_answered_and_not_past_changes() -
     assert any("its share of the answer is 100%" in note for note in result.notes)
 
 
+@pytest.mark.long
 def test_baselines_have_no_share_in_the_pool() -> None:
     """They answer where it lost, and have a back-test of their own; its average has no part of them."""
     rng = np.random.default_rng(3)
@@ -101,6 +102,7 @@ def test_a_quantity_stays_above_zero() -> None:
     assert answer(question(np.abs(rng.standard_normal(300)) * 0.1, 60)).values.min() >= 0.0
 
 
+@pytest.mark.long
 def test_the_season_is_result() -> None:
     """A repetition in the values is a season; noise has none."""
     rng = np.random.default_rng(2)
@@ -115,6 +117,7 @@ def test_a_day_is_a_season_from_two_days_on() -> None:
     assert answer(question(rng.standard_normal(600), interval_s=300.0)).season == 288
 
 
+@pytest.mark.long
 def test_units_do_not_matter() -> None:
     """A series in bytes is forecast as the same series in GiB."""
     rng = np.random.default_rng(4)
@@ -135,6 +138,7 @@ def test_intervals_keep_their_word_on_noise() -> None:
     assert 0.74 <= np.mean(inside) <= 0.86
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(EXCERPT["series"]))
 def test_recorded_series_beat_the_naive(name: str) -> None:
     """On excerpts of real recordings the answer's loss is below that of repeating the last value."""

@@ -31,6 +31,7 @@ def test_one_row_a_step_one_number_a_quantile(client: httpx.Client, wave: list[f
     assert [len(row) for row in answer["values"]] == [3] * 7
 
 
+@pytest.mark.long
 def test_numbers_of_a_row_ascend(client: httpx.Client, wave: list[float]) -> None:
     """Quantiles never cross, in whatever order they were asked for."""
     answer = ask(client, values=wave, horizon=60, quantiles=[0.9, 0.01, 0.5, 0.99]).json()
@@ -38,6 +39,7 @@ def test_numbers_of_a_row_ascend(client: httpx.Client, wave: list[float]) -> Non
     assert all(row == sorted(row) for row in answer["values"])
 
 
+@pytest.mark.long
 def test_it_says_how_it_did_beside_the_naive(client: httpx.Client, wave: list[float]) -> None:
     """The back-test's two scores, the history seen, the model."""
     answer = ask(client, values=wave, horizon=20).json()
@@ -47,11 +49,13 @@ def test_it_says_how_it_did_beside_the_naive(client: httpx.Client, wave: list[fl
     assert answer["model"]
 
 
+@pytest.mark.long
 def test_the_same_question_has_the_same_answer(client: httpx.Client, wave: list[float]) -> None:
     """Nothing is drawn by chance, nothing is remembered."""
     assert ask(client, values=wave).json() == ask(client, values=wave).json()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 30])
 def test_short_histories_are_answered(client: httpx.Client, count: int) -> None:
     """From one sample on there is an answer, and it says that it was not tested."""
@@ -69,6 +73,7 @@ def test_any_horizon_up_to_a_day(client: httpx.Client, interval: float, horizon:
     assert len(answer["values"]) == horizon
 
 
+@pytest.mark.long
 def test_values_stay_in_their_range(client: httpx.Client) -> None:
     """No quantile leaves what the caller calls possible, however steep the trend."""
     answer = ask(client, values=[float(x) for x in range(100)], horizon=60, minimum=0.0, maximum=110.0).json()
@@ -76,6 +81,7 @@ def test_values_stay_in_their_range(client: httpx.Client) -> None:
     assert np.min(answer["values"]) >= 0.0
 
 
+@pytest.mark.long
 def test_a_gap_is_no_zero(client: httpx.Client) -> None:
     """Half of the samples missing does not pull the forecast down."""
     answer = ask(client, values=[80.0 if step % 2 else None for step in range(200)]).json()
@@ -83,6 +89,7 @@ def test_a_gap_is_no_zero(client: httpx.Client) -> None:
     assert any("gaps" in note for note in answer["notes"])
 
 
+@pytest.mark.long
 def test_timestamps_make_the_grid(client: httpx.Client) -> None:
     """A missing time is a gap; ISO 8601 and Unix seconds are the same."""
     seconds = [60.0 * step for step in range(80) if step not in (10, 11)]
@@ -94,6 +101,7 @@ def test_timestamps_make_the_grid(client: httpx.Client) -> None:
     assert ask(client, values=values, interval_s=..., timestamps=iso).json() == first
 
 
+@pytest.mark.long
 def test_a_series_that_rests_has_a_chance_of_being_busy(client: httpx.Client) -> None:
     """Zero-inflated: the probability of being above the minimum, for each step, between 0 and 1."""
     rng = np.random.default_rng(0)
@@ -153,6 +161,7 @@ def test_a_refusal_names_field_and_reason(
     assert any(name == field and words in reason for name, reason in reasons), reasons
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "body",
     [b"", b"{", b"null", b"[1]", b'"x"', b"\xff\xfe", b"[" * 50_000, b'{"values": [1' + b"0" * 400 + b"]}"],
@@ -164,11 +173,13 @@ def test_any_body_is_refused_in_the_same_shape(client: httpx.Client, body: bytes
     assert problems(response)
 
 
+@pytest.mark.long
 def test_a_body_beyond_the_limit_is_not_read(client: httpx.Client) -> None:
     """413 where the body is larger than any question can be."""
     assert client.post("/v1/forecast", content=b" " * (65 * 1024 * 1024)).status_code == 413
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "values",
     [[0.0] * 100, [1e308, -1e308] * 60, [5e-324] * 100, [-1e308] * 50 + [1e308] * 50, [1e-300, 1e300] * 50],
@@ -189,12 +200,14 @@ def test_a_batch_is_answered_in_order(client: httpx.Client, wave: list[float]) -
     assert answers[7] == client.post("/v1/forecast", json=questions[7]).json()
 
 
+@pytest.mark.long
 def test_a_wrong_question_in_a_batch_is_named(client: httpx.Client) -> None:
     """The place of the question is part of the field."""
     questions = [{"values": [1.0], "interval_s": 60.0, "horizon": horizon} for horizon in (1, 0)]
     assert problems(client.post("/v1/forecast/batch", json={"questions": questions}))[0][0] == "questions[1].horizon"
 
 
+@pytest.mark.long
 def test_a_body_of_too_many_values_is_not_parsed(client: httpx.Client) -> None:
     """It would hold the interpreter for seconds, and nobody else would be answered."""
     body = b'{"values":[' + b"1," * (PARTS + 1) + b'1],"interval_s":1}'

@@ -24,6 +24,7 @@ def named(serving: Callable[..., contextlib.AbstractContextManager[str]], models
         yield client
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", ["/v1/series", "/healthz", "/metrics", "/docs", "/openapi.json", "/v1/nothing"])
 @pytest.mark.parametrize(
     "headers", [{"host": "evil.example"}, {"origin": "http://evil.example"}, {"origin": "null"}, {"host": ""}]
@@ -43,6 +44,7 @@ def test_a_foreign_page_cannot_make_it_work(named: httpx.Client) -> None:
     assert named.post("/v1/forecast", json=question, headers={"origin": "https://evil.example"}).status_code == 403
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "headers", [{}, {"host": "forecaster.example:8000"}, {"host": "localhost"}, {"origin": "http://localhost:8501"}]
 )

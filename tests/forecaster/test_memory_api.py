@@ -28,6 +28,7 @@ def filling(memory: Memory) -> str:
     return subject.key
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["post", "delete"])
 def test_a_key_with_a_line_end_is_no_series(client: httpx.Client, method: str) -> None:
     """The answer is one that the interface declares of the route."""
@@ -37,6 +38,7 @@ def test_a_key_with_a_line_end_is_no_series(client: httpx.Client, method: str) -
     assert "404" in declared
 
 
+@pytest.mark.long
 def test_a_series_is_listed_and_forecast(client: httpx.Client, filling: str) -> None:
     """Its key may hold slashes."""
     rows = client.get("/v1/series").json()["series"]
@@ -46,12 +48,14 @@ def test_a_series_is_listed_and_forecast(client: httpx.Client, filling: str) -> 
     assert answer["time_s"] == 3600.0
 
 
+@pytest.mark.long
 def test_memory_that_fills_up_has_a_time_when_it_is_full(client: httpx.Client, filling: str) -> None:
     """21 minutes are left at a gigabyte a minute."""
     full = client.get(f"/v1/series/{filling}/forecast", params={"horizon": 60}).json()["full"]
     assert full["median_s"] == pytest.approx(21 * 60.0, rel=0.4)
 
 
+@pytest.mark.long
 def test_a_back_test_ranks_the_models(client: httpx.Client, filling: str) -> None:
     """The best first; on a line the line is as good as exact."""
     models = client.get(f"/v1/backtest/{filling}", params={"horizon": 5}).json()["models"]
@@ -60,6 +64,7 @@ def test_a_back_test_ranks_the_models(client: httpx.Client, filling: str) -> Non
     assert losses == sorted(losses)
 
 
+@pytest.mark.long
 def test_when_gpus_are_free(client: httpx.Client, memory: Memory) -> None:
     """Four are free all the time, so two are free at the next minute and ninety never."""
     subject = SeriesSubject("c/cluster/free_gpus", "GPUs", 60.0, "c", high=8.0)
@@ -93,6 +98,7 @@ def test_what_is_not_there_is_not_found(client: httpx.Client, path: str) -> None
     assert response.json()["detail"][0]["reason"]
 
 
+@pytest.mark.long
 def test_values_from_elsewhere_are_kept(client: httpx.Client) -> None:
     """With the token; they are a series like others, gaps included."""
     assert client.post("/v1/series/my/own", json=SENT, headers=AUTHORIZED).json() == {"kept": 3}
@@ -102,6 +108,7 @@ def test_values_from_elsewhere_are_kept(client: httpx.Client) -> None:
     assert client.delete("/v1/series/my/own", headers=AUTHORIZED).status_code == 404
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer wrong"}, {"authorization": "let-me-in"}])
 def test_nothing_changes_without_the_token(client: httpx.Client, headers: dict[str, str]) -> None:
     """401, whatever the body is, and the series is not there."""
@@ -122,6 +129,7 @@ def test_a_value_that_is_none_is_refused(client: httpx.Client) -> None:
     assert response.json()["detail"][0]["field"] == "values[1]"
 
 
+@pytest.mark.long
 def test_a_cycle_of_events_and_of_a_signal(client: httpx.Client) -> None:
     """Evaluations every 30 s are found from their times and from the dips of the power."""
     events = client.post("/v1/cycle", json={"events_s": [30.0 * number for number in range(12)]}).json()
@@ -147,6 +155,7 @@ def test_a_wrong_question_about_a_cycle_is_refused(client: httpx.Client, body: d
     assert response.json()["detail"][0]["field"] == field
 
 
+@pytest.mark.long
 def test_the_kind_of_a_job(client: httpx.Client) -> None:
     """Idle where nothing runs; training where there are steps; a series that is none is refused."""
     idle = {"series": {"utilization_ratio": [0.0] * 120}, "interval_s": 1.0}
@@ -157,6 +166,7 @@ def test_the_kind_of_a_job(client: httpx.Client) -> None:
     assert "mood" in wrong.json()["detail"][0]["reason"]
 
 
+@pytest.mark.long
 def test_health_and_metrics(client: httpx.Client) -> None:
     """The probes answer, and requests are counted by route."""
     assert client.get("/healthz").status_code == 200
@@ -168,6 +178,7 @@ def test_health_and_metrics(client: httpx.Client) -> None:
     assert "paceline_forecaster_ready 1.0" in text
 
 
+@pytest.mark.long
 def test_metrics_tell_lag_gaps_and_restarts(
     serving: Callable[..., contextlib.AbstractContextManager[str]], models: Registry
 ) -> None:

@@ -67,6 +67,7 @@ async def gone(bodies: list[OpenBody]) -> None:
     await asyncio.gather(*(body.answer for body in bodies), return_exceptions=True)
 
 
+@pytest.mark.long
 def test_who_goes_beyond_the_bound_waits_until_another_is_done(service: FastAPI) -> None:
     """Bodies that are begun fill what there is: the next one is told when to ask again, and then answered."""
 
@@ -137,6 +138,7 @@ CONTENTS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("content", CONTENTS)
 def test_a_batch_takes_no_more_than_it_counts_as(content: str) -> None:
     """Parsed and on its grid, beside what one question takes while it is parsed."""

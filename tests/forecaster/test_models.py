@@ -60,6 +60,7 @@ class TestEveryModel:
                 MEMBERS[name](context_of(values))
             np.testing.assert_array_equal(values, whole, err_msg=shape)
 
+    @pytest.mark.long
     def test_it_does_not_see_what_comes_after(self, name: str) -> None:
         """A forecast made at an earlier moment is the same whether or not the rest is known."""
         for shape, values in SHAPES.items():

@@ -21,6 +21,7 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", BODIES)
 def test_no_body_is_parsed_on_the_event_loop(client: httpx.Client, path: str, monkeypatch: pytest.MonkeyPatch):
     """Every route that reads one, whatever model it asks for."""
@@ -63,6 +64,7 @@ def test_a_question_of_too_many_bytes_is_refused_before_it_is_parsed(
     assert "for one question" in answer.text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("body", "field"),
     [

@@ -68,6 +68,7 @@ def publisher(memory: Memory, models: Registry, clock: _Clock) -> Any:
     )
 
 
+@pytest.mark.long
 def test_the_whole_comes_before_its_parts_and_use_before_the_rest(memory: Memory, models: Registry) -> None:
     """With time for all of them."""
     measured(memory, 30)
@@ -76,6 +77,7 @@ def test_the_whole_comes_before_its_parts_and_use_before_the_rest(memory: Memory
     assert client.sent == list(KEYS)
 
 
+@pytest.mark.long
 def test_a_round_that_lasts_too_long_ends_and_the_next_goes_on(memory: Memory, models: Registry) -> None:
     """The most important series that have grown come first again; the others follow where the round ended."""
     measured(memory, 30)
@@ -93,6 +95,7 @@ def test_a_round_that_lasts_too_long_ends_and_the_next_goes_on(memory: Memory, m
     assert client.sent[0] == KEYS[0]
 
 
+@pytest.mark.long
 def test_every_series_is_forecast_in_the_end(memory: Memory, models: Registry) -> None:
     """Of equals the one that was forecast longest ago is next, however short the rounds are."""
     one, client = publisher(memory, models, _Clock(ROUND_S / 3.0)), _Client()

@@ -129,6 +129,7 @@ def test_it_answers_while_the_broker_is_away(start: Start, until: Callable[..., 
     assert httpx.post(f"{address}/v1/forecast", json=question).status_code == 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

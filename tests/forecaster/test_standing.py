@@ -121,6 +121,7 @@ def test_a_short_forecast_is_compared_as_far_as_it_goes() -> None:
     assert state.widths == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("values", [NOISE, 1e300 * NOISE, np.append(NOISE, [np.nan, np.nan]), np.full(300, 7.0)])
 def test_a_choice_repeated_is_the_same_forecast(values: np.ndarray) -> None:
     """As long as nothing has come: values, losses, width, naive part, notes."""
@@ -174,6 +175,7 @@ def fleet(memory: Memory) -> Callable[[int], list[str]]:
     return grown
 
 
+@pytest.mark.long
 def test_a_round_makes_as_many_choices_as_there_is_time_for(memory: Memory, fleet: Callable[[int], list[str]]) -> None:
     """All series are forecast; those without a choice say so, and get theirs in the rounds that follow."""
     keys = fleet(100)
@@ -188,6 +190,7 @@ def test_a_round_makes_as_many_choices_as_there_is_time_for(memory: Memory, flee
     assert waiting == [4, 2, 0, 0]
 
 
+@pytest.mark.long
 def test_a_series_that_is_gone_takes_no_memory(memory: Memory, fleet: Callable[[int], list[str]]) -> None:
     """Nor one that is too short for a forecast."""
     keys = fleet(100)

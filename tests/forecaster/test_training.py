@@ -69,6 +69,7 @@ def test_what_holds_no_weights_is_refused(tmp_path: Path, content: bytes) -> Non
         network.read(path)
 
 
+@pytest.mark.long
 def test_weights_that_unpack_to_too_much_are_refused(tmp_path: Path) -> None:
     """Forty megabytes of zeros take little on disk."""
     path = tmp_path / "w.npz"
@@ -117,6 +118,7 @@ def test_an_array_that_claims_to_be_larger_than_memory_is_refused(tmp_path: Path
         network.read(path)
 
 
+@pytest.mark.long
 def test_the_same_seed_draws_the_same_examples() -> None:
     """Training can be repeated."""
     first, second = (drawn(made_up(6, np.random.default_rng(2)), 40, np.random.default_rng(3)) for _ in range(2))

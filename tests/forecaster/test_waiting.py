@@ -74,6 +74,7 @@ def test_abandoned_questions_are_never_worked_on(
         assert "paceline_forecaster_waiting_questions 0.0" in httpx.get(f"{address}/metrics").text
 
 
+@pytest.mark.long
 def test_a_client_that_stays_is_answered_however_it_sends(address: str) -> None:
     """A body in pieces, and several questions on one connection."""
     body = json.dumps({"values": [1.0, 2.0] * 20, "interval_s": 1.0, "horizon": 2}).encode()

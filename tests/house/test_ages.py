@@ -6,6 +6,8 @@ Rule of this file: sources are read, never run.
 import ast
 from pathlib import Path
 
+import pytest
+
 from tests.product import PRODUCT
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +25,7 @@ def says_ago(source: str) -> bool:
     )
 
 
+@pytest.mark.long
 def test_how_long_ago_is_said_in_one_place() -> None:
     paths = [path for name in PRODUCT for path in (ROOT / name).rglob("*.py")]
     sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}

@@ -75,6 +75,7 @@ def pauses(shaken: ModuleType, monkeypatch: pytest.MonkeyPatch, seed: str, threa
     return slept
 
 
+@pytest.mark.long
 def test_a_seed_repeats_the_pauses_of_every_thread(shaken: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     first, again, other = (pauses(shaken, monkeypatch, seed, threads=2) for seed in ("7 test", "7 test", "8 test"))
     assert first == again != other
@@ -82,6 +83,7 @@ def test_a_seed_repeats_the_pauses_of_every_thread(shaken: ModuleType, monkeypat
     assert first[0] != first[1]
 
 
+@pytest.mark.long
 def test_pauses_are_bounded_and_one_thread_has_none(shaken: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(20):
         slept = pauses(shaken, monkeypatch, f"{seed} test", threads=2)

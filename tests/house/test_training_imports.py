@@ -59,12 +59,14 @@ def _name(file: Path) -> str:
     return ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
+@pytest.mark.long
 def test_the_probe_reaches_its_own_few_files_alone() -> None:
     ours, _ = reached("training")
     assert {name for name in ours if not name.startswith("paceline.training")} == ALLOWED
     assert "paceline.training.hooks.collectives" in ours
 
 
+@pytest.mark.long
 def test_it_imports_the_standard_library_and_the_pytorch_that_is_there() -> None:
     _, others = reached("training")
     assert others - sys.stdlib_module_names == {"torch"}

@@ -87,6 +87,7 @@ def test_the_rank_that_is_missing_is_named(tmp_path, capsys, version, encode):
     assert "3 of 4 ranks are in a collective that did not end" in notes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("most", [4000, 7])
 def test_no_rank_is_accused_before_all_have_said_that_they_wait(tmp_path, capsys, monkeypatch, most):
     """However many messages it takes, no revision of a finding names one that waits, too."""

@@ -89,6 +89,7 @@ def test_two_jobs_are_refused(tmp_path, capsys, other, why):
     assert why in line
 
 
+@pytest.mark.long
 def test_traces_of_two_days_are_refused(tmp_path, capsys):
     """Where both have Unix time; a clock that counts from the machine's start says nothing."""
     day_ns = 86_400 * 10**9

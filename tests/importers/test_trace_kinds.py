@@ -408,6 +408,7 @@ def test_a_collective_is_known_by_the_operator_that_launches_it(imported, tmp_pa
     assert ("no communication is recognised" in said) is not meets
 
 
+@pytest.mark.long
 def test_nothing_recognised_is_said_before_nobody_is_cleared(tmp_path, capsys):
     """In the import and in the panel; a single rank has nobody to wait for."""
     ranks = [Profile(rank, 4).steps(30, meeting="kernel_7", operator="x", length=250_000) for rank in range(4)]
@@ -476,6 +477,7 @@ def test_files_of_a_rank_are_windows_of_one_run(imported, tmp_path):
     assert "10 files of 2 ranks" in said
 
 
+@pytest.mark.long
 def test_steps_that_begin_anew_in_each_window_are_numbered_on(imported, tmp_path):
     """The same on every rank; where one has fewer files nothing tells which is missing."""
     files = cycles(tmp_path, "rank{rank}.{cycle}.json", restart=True)
@@ -576,6 +578,7 @@ def test_waiting_on_a_stream_is_neither_work_nor_hides_communication(imported, t
     assert "kernel launches" not in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("category", ["gpu_user_annotation", "user_annotation"])
 def test_a_collective_without_its_kernel_clears_and_accuses_nobody(tmp_path, capsys, category):
     """``nccl:all_reduce`` alone, as annotations have it: no communication is recognised, and there is no NaN."""
@@ -622,6 +625,7 @@ def text(rank=0):
     return json.dumps(one.about | {"traceEvents": one.events}, indent=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("piece", [2000, 1 << 23])
 @pytest.mark.parametrize("place", ["name", "args", "host", "behind"])
 @pytest.mark.parametrize("kind", ODD_WORDS)

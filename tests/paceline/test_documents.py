@@ -24,6 +24,7 @@ def test_no_schema_is_left_of_a_topic_that_is_gone() -> None:
     assert held == {*(topic.name for topic in TOPICS), "annotations.v1"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.short)
 def test_a_schema_is_a_schema(topic: object) -> None:
     """Every published schema is valid JSON Schema 2020-12."""

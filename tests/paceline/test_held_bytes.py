@@ -20,6 +20,7 @@ def test_a_long_name_counts_wherever_it_stands(value: object) -> None:
     assert 100_000 < size_of(value) < 203_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "value",
     [

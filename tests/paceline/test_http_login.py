@@ -134,6 +134,7 @@ PROXIED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ask", PROXIED.values(), ids=PROXIED)
 @pytest.mark.parametrize("proxy", [SLASHED, "socks5h://ada:s3cr/et@127.0.0.1:9", "socks5://ada:s3cret@127.0.0.1:9"])
 def test_no_piece_of_a_proxys_password_is_quoted(ask, proxy, capsys, monkeypatch):

@@ -1,6 +1,7 @@
 """Whether an attempt goes on: told by each node for itself, in any order, more than once."""
 
 import msgspec
+import pytest
 
 from paceline import events, job_life, wire
 from paceline.job_life import JobLife
@@ -69,6 +70,7 @@ def test_another_attempt_is_another_life() -> None:
     assert (life.nodes, life.exit_status) == ({}, None)
 
 
+@pytest.mark.long
 def test_it_is_bounded() -> None:
     life = JobLife(0)
     for number in range(job_life.MOST_NODES + 5):

@@ -88,6 +88,7 @@ def test_a_command_shows_no_login_that_it_refuses(capsys, command):
     assert "unrecognized arguments" not in shown or "did you mean --brokers?" in shown
 
 
+@pytest.mark.long
 def test_every_command_reads_its_options_so():
     root = Path(paceline.__file__).parents[1]
     # These run where Paceline may not be: beside the user's own script, or as one.

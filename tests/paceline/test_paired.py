@@ -19,6 +19,7 @@ def test_too_few_have_none() -> None:
         median_interval([1.0] * (LEAST_PAIRS - 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pairs", [6, 7, 23, 80])
 def test_it_holds_the_true_median_in_95_of_100_cases(pairs: int) -> None:
     """Also where single differences are far off, as when a checkpoint falls into a window."""

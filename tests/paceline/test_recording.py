@@ -28,6 +28,7 @@ def write(path: Path, count: int, *, close: bool = True) -> Writer:
     return writer
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=40)
 @given(topic=st.text(), key=st.none() | st.text(), when=st.integers(0, 2**53), value=st.binary())
 def test_any_message_survives_the_line(topic: str, key: str | None, when: int, value: bytes) -> None:
@@ -176,6 +177,7 @@ def test_a_full_disk_is_an_os_error_and_the_file_is_closed() -> None:
         writer.close()
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=40)
 @given(values=st.lists(JSON, max_size=10))
 def test_compressed_by_hand_reads_too(values: list[object], tmp_path_factory: pytest.TempPathFactory) -> None:

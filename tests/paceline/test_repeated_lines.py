@@ -2,6 +2,8 @@
 
 import logging
 
+import pytest
+
 from paceline.repeated_lines import FIRST_S, RepeatedLines
 
 
@@ -11,6 +13,7 @@ def record(at_s: float, text: str, name: str = "aiokafka.client") -> logging.Log
     return made
 
 
+@pytest.mark.long
 def test_five_minutes_of_an_outage_are_a_few_lines():
     """Four kinds of lines, 70 a second together, their numbers all different."""
     lines = RepeatedLines()

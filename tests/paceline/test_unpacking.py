@@ -24,6 +24,7 @@ def given(path: Path) -> io.BufferedReader:
     return io.BufferedReader(io.FileIO(path))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", PACK)
 def test_what_is_named_so_is_unpacked(tmp_path: Path, suffix: str):
     path = tmp_path / f"job.log{suffix}"
@@ -32,6 +33,7 @@ def test_what_is_named_so_is_unpacked(tmp_path: Path, suffix: str):
         assert stream.read() == TEXT
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", PACK)
 @pytest.mark.parametrize("named", [True, False], ids=["named", "unnamed"])
 def test_what_may_have_any_name_is_known_by_its_first_bytes(tmp_path: Path, suffix: str, named: bool):
@@ -41,6 +43,7 @@ def test_what_may_have_any_name_is_known_by_its_first_bytes(tmp_path: Path, suff
         assert stream.read() == TEXT
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", PACK)
 def test_parts_that_follow_each_other_are_one_file(tmp_path: Path, suffix: str):
     """As a log that was appended to after it had been packed."""
@@ -70,6 +73,7 @@ def test_more_than_the_bound_is_an_error_that_names_the_option(tmp_path: Path, s
         stream.read()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", PACK)
 @pytest.mark.parametrize(
     "spoil",
@@ -86,6 +90,7 @@ def test_damage_is_one_error_whatever_the_codec_raises(tmp_path: Path, suffix: s
         stream.read()
 
 
+@pytest.mark.long
 def test_a_cut_archive_is_an_error_unless_it_is_forgiven(tmp_path: Path):
     """Then all that comes before the cut is read, to the last byte, and the error is handed over once."""
     path, packed = tmp_path / "job.log.gz", gzip.compress(TEXT)
@@ -120,6 +125,7 @@ def test_a_pipe_is_unpacked_though_it_cannot_be_sought():
         assert stream.read() == b"short\n"
 
 
+@pytest.mark.long
 def test_closing_closes_the_file(tmp_path: Path):
     path = tmp_path / "job.log"
     for packed in (TEXT, gzip.compress(TEXT), zstandard.compress(TEXT)):

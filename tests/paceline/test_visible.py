@@ -29,6 +29,7 @@ def unseen(text: str) -> set[str]:
     }
 
 
+@pytest.mark.long
 @given(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(HOSTILE)))
 def test_nothing_unseen_is_left_and_json_stays_the_same(text: str) -> None:
     """Any text becomes one harmless line; JSON that holds it holds it afterwards too."""

@@ -177,6 +177,7 @@ EVENTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("noise", [0, 3000])
 @pytest.mark.parametrize("form", EVENTS)

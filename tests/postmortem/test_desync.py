@@ -65,6 +65,7 @@ def test_the_default_groups_timeout_at_others_does_not_make_it_the_default_group
     assert (found.ranks, found.group) == ((), "tensor")
 
 
+@pytest.mark.long
 def test_it_is_the_same_far_down_a_log(tmp_path):
     """Where lines without a word are passed over."""
     found = verdict(

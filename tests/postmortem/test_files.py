@@ -28,6 +28,7 @@ def standard_input(monkeypatch, tmp_path):
         yield (tmp_path / "given").write_bytes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress], ids=["plain", "gzip", "zstd"])
 def test_standard_input_is_read_packed_or_not(standard_input, pack):
     standard_input(pack((NOISE + DIED).encode()))
@@ -47,6 +48,7 @@ def test_standard_input_may_be_a_stack(standard_input):
     assert stack.pid == 7
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
 def test_a_packed_log_that_is_cut_says_what_comes_before_the_cut(tmp_path, pack):
     packed = pack((DIED + NOISE).encode())
@@ -58,6 +60,7 @@ def test_a_packed_log_that_is_cut_says_what_comes_before_the_cut(tmp_path, pack)
         assert "cut off" in note
 
 
+@pytest.mark.long
 def test_a_bomb_is_read_to_the_bound_and_says_so(tmp_path):
     (tmp_path / "job.log.gz").write_bytes(gzip.compress((DIED + NOISE).encode()))
     found = read([str(tmp_path)], 300_000)

@@ -334,6 +334,7 @@ def test_what_is_no_pod_says_nothing(tmp_path, data):
     assert verdict(tmp_path, pods=json.dumps(data, indent=1)) is None
 
 
+@pytest.mark.long
 def test_a_description_that_is_cut_is_read_as_far_as_it_goes(tmp_path):
     text = described(2, "OOMKilled")
     for end in range(0, len(text), 7):

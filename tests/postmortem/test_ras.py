@@ -439,6 +439,7 @@ def _written(folder, said):
     return folder / "ras.txt"
 
 
+@pytest.mark.long
 def test_sizes_that_nobody_has_cost_little(tmp_path):
     one = (
         "#0-{} ({:016x}) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n"

@@ -37,6 +37,7 @@ def raised(path, function="train_step", **how):
     return drawn((path, 35, "<module>"), (path, 88, function), (torch, 48, "backward"), **how)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("depth", [0, 3, 8, 13, 21])
 def test_the_users_innermost_line_is_found_however_its_path_is_wrapped(tmp_path, depth):
     path = tmp_path.joinpath(*["experiment"] * depth, "train.py")

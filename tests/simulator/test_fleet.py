@@ -36,6 +36,7 @@ def of(messages, topic):
     return [message for message in messages if message.topic is topic]
 
 
+@pytest.mark.long
 def test_messages_are_sound_and_in_the_order_of_time():
     """Every message decodes as its topic's event, none is before the one before it, and producers count from 0."""
     fleet, messages = run(SMALL)
@@ -50,6 +51,7 @@ def test_messages_are_sound_and_in_the_order_of_time():
     assert all(found == list(range(len(found))) for found in numbers.values())
 
 
+@pytest.mark.long
 def test_same_seed_same_bytes():
     """Two runs of one description give equal messages; another seed gives others, of the same jobs."""
     first, other = run(SMALL)[1], run(SMALL, seed=1)[1]
@@ -58,6 +60,7 @@ def test_same_seed_same_bytes():
     assert {m.event.job for m in of(first, topics.OP)} == {m.event.job for m in of(other, topics.OP)}
 
 
+@pytest.mark.long
 def test_a_job_is_the_same_whoever_runs_beside_it():
     """What one job says does not change where another is left out."""
     alone = "\n".join(line for line in SMALL.splitlines() if "second" not in line)
@@ -65,6 +68,7 @@ def test_a_job_is_the_same_whoever_runs_beside_it():
     assert both[0] == both[1]
 
 
+@pytest.mark.long
 def test_jobs_keep_to_their_time_and_their_gpus():
     """No step ends after its job; who has a GPU stands in its node's samples, each job in its own time."""
     fleet, messages = run(SMALL.replace("60s", "2m").replace("30s", "1m"))
@@ -80,6 +84,7 @@ def test_jobs_keep_to_their_time_and_their_gpus():
         assert who == {(0, turn), (1, turn)} | beside
 
 
+@pytest.mark.long
 def test_the_job_that_the_fleet_outlives_says_so_and_the_other_is_cut():
     """A job with an end tells it; one without runs on when the recording ends."""
     _, messages = run(SMALL)
@@ -88,6 +93,7 @@ def test_the_job_that_the_fleet_outlives_says_so_and_the_other_is_cut():
     assert not [m for m in of(messages, topics.JOB) if m.event.job == "second" and m.event.ended_s is not None]
 
 
+@pytest.mark.long
 def test_a_silence_loses_exactly_what_the_truth_counts():
     """Over a job's end: nothing of the node arrives, numbers have a gap as long as the truth says, all else arrives."""
     silence = "silences: [{node: a-0001, from: 20s, to: 40s}]"
@@ -101,6 +107,7 @@ def test_a_silence_loses_exactly_what_the_truth_counts():
     assert lines(messages) == lines(kept)
 
 
+@pytest.mark.long
 def test_a_wrong_clock_shows_in_what_its_node_says_alone():
     """Times within the messages of that node are ahead; when they were sent is not."""
     _, messages = run(SMALL + "clocks: {a-0001: 30}")
@@ -114,6 +121,7 @@ def test_a_wrong_clock_shows_in_what_its_node_says_alone():
     assert 22 < min(ahead["a-0001"]) <= max(ahead["a-0001"]) < 30.1
 
 
+@pytest.mark.long
 def test_a_fault_shows_on_its_gpu_and_host_while_it_lasts():
     """Throttle reasons, clocks and pressure are those of the fault, there and then."""
     faults = "    faults: [{kind: throttle, ranks: [2], from: 2m, to: 4m}, {kind: cpu, ranks: [3], from: 5m, to: 6m}]"

@@ -59,6 +59,7 @@ def test_what_is_no_length_of_time(text):
     assert len(str(error.value)) < 120
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("more", "line", "said"),
     [

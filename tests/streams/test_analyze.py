@@ -187,6 +187,7 @@ def test_a_file_that_is_no_recording_is_named_with_the_command_that_reads_it(ana
     assert words.format(path) in line
 
 
+@pytest.mark.long
 def test_a_damaged_recording_is_still_read(analyze, lines, tmp_path):
     """Whatever it begins with, or says inside."""
     path = tmp_path / "run.csv"

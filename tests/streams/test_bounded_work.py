@@ -122,6 +122,7 @@ def balanced(sequence: int, ready_s: list[float], share: int, **changed: Any) ->
     return BalanceObserved(**told | changed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bits", [10, 30, 31])
 @pytest.mark.parametrize("flex", [0.0, 0.999, 1 - 2**-40])
 def test_two_messages_of_a_job_with_a_large_batch_take_bounded_work(bits: int, flex: float) -> None:
@@ -158,6 +159,7 @@ def test_limits_for_other_ranks_than_there_are_change_nothing(most: list[int]) -
         assert odd == plain
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("start_s", [1e17, 1e30])
 def test_collectives_at_a_time_without_an_end_take_bounded_work(start_s: float) -> None:
     """So far in the future a second more is the same number: no loop waits for it to pass."""
@@ -184,6 +186,7 @@ def test_a_message_of_thousands_of_ranks_takes_work_by_the_rank(caps: str) -> No
                 assert len(decision.update(event)) <= 2 * MOST_SINGLE
 
 
+@pytest.mark.long
 def test_a_micro_batch_of_a_rank_without_a_step_breaks_nothing() -> None:
     """However many ranks there are said to be."""
     topic, data = TOLD["paceline.op.v2-StepTimings-0"]

@@ -111,6 +111,7 @@ def test_several_jobs_ask_which(usual, simulate, tmp_path, capsys):
     assert main([str(both), str(both), "--job", "simulated", "--other-job", "other"]) == 0
 
 
+@pytest.mark.long
 def test_a_job_that_is_not_there_is_status_2(usual, capsys):
     """With those that are."""
     assert main([usual, usual, "--job", "absent"]) == 2

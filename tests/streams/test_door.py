@@ -237,6 +237,7 @@ async def stuck(messages):
     return broker.committed
 
 
+@pytest.mark.long
 def test_nothing_is_committed_before_its_answers_are_delivered(messages):
     """While a publication is under way, the offset of its event stays where it is, and so do those after it."""
     processor = Processor()
@@ -305,6 +306,7 @@ def test_a_backlog_is_judged_together_and_nothing_is_said_otherwise(messages, un
     assert sorted(findings(broker), key=of_jobs) == sorted(findings(uninterrupted), key=of_jobs)
 
 
+@pytest.mark.long
 def test_in_a_backlog_many_jobs_wait_for_more_messages_until_they_are_stored(make_training, monkeypatch):
     """Nothing of a job comes between two looks, and yet its messages are judged together; a silent one is not left."""
     runs = [make_training(job=f"job-{number}", seconds=8) for number in range(6)]
@@ -596,6 +598,7 @@ def test_what_waited_and_cannot_be_judged_is_told(make_training):
     assert [key.name for key in door.processor.states] == ["odd"]
 
 
+@pytest.mark.long
 def test_snapshots_of_many_states_share_their_part_of_the_time(make_training, monkeypatch):
     """Ten small jobs, whose snapshots take 80 ms each, are stored every 16 s, and none later than is promised."""
 
@@ -688,6 +691,7 @@ def test_while_a_large_state_is_cut_other_jobs_go_on(messages):
     assert turns > 50
 
 
+@pytest.mark.long
 def test_while_a_large_state_is_packed_its_job_goes_on(make_training, monkeypatch):
     """What comes meanwhile is no part of what is stored, and its offset is not committed with it."""
     messages = [wire.encode(event) for event in make_training(nodes=1, seconds=20)]
@@ -705,6 +709,7 @@ def test_while_a_large_state_is_packed_its_job_goes_on(make_training, monkeypatc
     assert findings(broker) == findings(whole)
 
 
+@pytest.mark.long
 def test_a_large_state_that_was_taken_away_while_it_was_packed_is_not_stored(make_training, monkeypatch):
     """Another worker may have stored a newer one; whether this one could have been packed is nobody's concern."""
     messages = [wire.encode(event) for event in make_training(nodes=1, seconds=10)]
@@ -718,6 +723,7 @@ def test_a_large_state_that_was_taken_away_while_it_was_packed_is_not_stored(mak
         monkeypatch.undo()
 
 
+@pytest.mark.long
 def test_a_state_that_was_taken_away_while_it_was_cut_delays_no_other(messages, monkeypatch):
     """Whatever its cut came to, and however long it took."""
 
@@ -831,6 +837,7 @@ def test_a_topic_that_is_read_anew_is_told_once_and_its_partitions_counted(caplo
     ]
 
 
+@pytest.mark.long
 def test_who_listens_is_told_every_answer(messages):
     """In their order, after each was handed to the broker; not what is refused."""
     broker, clock, heard = Broker(messages), Clock(), []

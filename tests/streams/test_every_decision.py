@@ -74,6 +74,7 @@ def said(decision, events):
     return [found for event in events for found in decision.update(event)]
 
 
+@pytest.mark.long
 def test_it_says_something(case, events):
     """The events of this suite do bring answers, so that the other tests compare something."""
     assert said(case.decision(), events)
@@ -106,6 +107,7 @@ def test_restored_at_every_event(case, events, expected):
     assert found == expected
 
 
+@pytest.mark.long
 def test_a_snapshot_survives_itself(case, events):
     """Restoring and snapshotting again changes not a byte."""
     decision = case.decision()
@@ -114,6 +116,7 @@ def test_a_snapshot_survives_itself(case, events):
     assert case.decision.restore(data).snapshot() == data
 
 
+@pytest.mark.long
 def test_taking_a_snapshot_changes_nothing(case, events, expected):
     """A machine goes on the same after a snapshot as without."""
     decision, found = case.decision(), []
@@ -143,6 +146,7 @@ def test_input_is_not_mutated(case, events):
     assert [wire.encode(event) for event in events] == before
 
 
+@pytest.mark.long
 def test_a_message_that_comes_twice_counts_once(case, events, expected):
     """Redelivered messages change nothing."""
     decision = case.decision()
@@ -150,6 +154,7 @@ def test_a_message_that_comes_twice_counts_once(case, events, expected):
     assert twice == expected
 
 
+@pytest.mark.long
 def test_a_redelivered_stretch_counts_once(case, events, expected):
     """After a restart a whole stretch comes again, in its order; it changes nothing."""
     decision = case.decision()
@@ -164,6 +169,7 @@ def test_what_is_no_snapshot_is_refused(case, data):
         case.decision.restore(data)
 
 
+@pytest.mark.long
 def test_a_cut_snapshot_is_refused(case, events):
     """A snapshot that lost its end is refused, never half read."""
     decision = case.decision()
@@ -190,6 +196,7 @@ def restored(case: Case, state: Any) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_a_snapshot_that_lacks_a_part_is_refused(case, events):
     """Whatever part it is: by ``ValueError``, so that one decision restarts, and not what is stored beside it."""
     decision = case.decision()
@@ -213,6 +220,7 @@ def test_a_part_of_another_kind_is_refused_or_read(case, events, odd):
         holder[at] = kept
 
 
+@pytest.mark.long
 def test_an_empty_batch_is_no_news(case, events):
     """A message without rows is taken and brings nothing."""
     empty = {

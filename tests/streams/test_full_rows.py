@@ -125,6 +125,7 @@ def test_a_state_of_a_newer_version_is_not_open(worker):
     assert worker.asked == []
 
 
+@pytest.mark.long
 def test_what_is_kept_is_bounded(worker):
     """Of very many jobs the newest, of very many findings of one job as many as need be."""
     for number in range(2 * MOST_JOBS):

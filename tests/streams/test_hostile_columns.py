@@ -121,6 +121,7 @@ def test_whole_numbers_are_refused_as_floating_point(golden):
             assert refused(topic, replaced(whole, at, ["f4", struct.pack(f"<{rows}f", *[1.5] * rows)])), at
 
 
+@pytest.mark.long
 def test_a_rank_beyond_all_bounds_takes_no_memory(golden):
     """Tables are as long as the highest rank that can be."""
     topic, whole = golden

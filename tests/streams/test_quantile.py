@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from streams.quantile import quantile
 
 
+@pytest.mark.long
 @given(
     st.lists(st.floats(-1e300, 1e300, allow_nan=False), min_size=1, max_size=60),
     st.sampled_from([0.0, 0.5, 0.9, 0.95, 1.0]),

@@ -17,11 +17,13 @@ WHOLE = st.one_of(
 )
 
 
+@pytest.mark.long
 @given(WHOLE)
 def test_the_ends_of_whole_numbers_are_the_least_and_the_largest(numbers: list[int]) -> None:
     assert ends(columns.whole(numbers)) == (min(numbers), max(numbers))
 
 
+@pytest.mark.long
 @given(st.lists(st.floats(width=32), min_size=1, max_size=2 * _FEW))
 def test_the_largest_is_that_of_the_numbers_that_are_known(numbers: list[float]) -> None:
     column = columns.durations(numbers)

@@ -113,6 +113,7 @@ def test_a_recording_of_windows_alone_is_enough(write, capsys):
     assert "Rank 3 is slow since step 100." in out
 
 
+@pytest.mark.long
 def test_findings_told_beside_raw_timings_are_found_again_not_twice(write, make_training, capsys):
     """Of a job with raw timings nothing derived is taken."""
     path = write(topics.OP, make_training(seconds=20))
@@ -123,6 +124,7 @@ def test_findings_told_beside_raw_timings_are_found_again_not_twice(write, make_
     assert "Rank 3 is slow" not in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_session_s_folder_is_read_with_what_it_misses(write, make_training, tmp_path, capsys):
     """Segments in order, and the manifest's count of what never came."""
     events = make_training(seconds=20)
@@ -137,6 +139,7 @@ def test_a_session_s_folder_is_read_with_what_it_misses(write, make_training, tm
     assert "4 of 4 ranks reported" in out
 
 
+@pytest.mark.long
 def test_a_damaged_manifest_is_told_and_the_session_read(write, make_training, tmp_path, capsys):
     """What it misses is not known then."""
     write(topics.OP, make_training(seconds=20), "segment-000000.jsonl.gz")

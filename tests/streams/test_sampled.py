@@ -153,6 +153,7 @@ def _replaced(event: StepTimings, **changed: Any) -> StepTimings:
     return msgspec.structs.replace(event, **changed)
 
 
+@pytest.mark.long
 def test_a_column_of_another_length_is_refused(events: Callable[[str], list[Any]]) -> None:
     """It says of which row each number is."""
     event = _replaced(events("healthy")[5], left_out=columns.whole([3]))
@@ -174,6 +175,7 @@ def test_a_rank_that_dies_among_those_that_leave_steps_out_is_not_waited_for(
     assert any(note.startswith("ranks that fell silent") for note in notes)
 
 
+@pytest.mark.long
 def test_the_panel_says_that_steps_were_sampled(events: Callable[[str], list[Any]]) -> None:
     """As many steps as the job made up to the last that was told, and how many were told; none of it as missing."""
     summary = Summary()
@@ -184,5 +186,6 @@ def test_the_panel_says_that_steps_were_sampled(events: Callable[[str], list[Any
     assert "0 messages missing; steps sampled: 1 in 4 (120 of 477)" in text
 
 
+@pytest.mark.long
 def test_what_is_told_whole_has_no_such_column(events: Callable[[str], list[Any]]) -> None:
     assert all("left_out" not in json.dumps(list(wire.untyped(topics.OP, wire.encode(one)))) for one in events("input"))

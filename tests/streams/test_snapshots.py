@@ -59,6 +59,7 @@ def test_threads_may_pack_at_the_same_time():
     assert together == [[pack(1, state)] * 5 for state in states]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.bool_])
 def test_large_arrays_come_back_among_small_ones(dtype):
     """Also views of larger ones, and none of them twice; what is read back can be written to."""

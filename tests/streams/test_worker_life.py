@@ -69,6 +69,7 @@ def test_one_that_stood_still_and_is_told_to_stop_ends_in_good_order(worker, cap
     assert "stood still for 9 s; the events since the last snapshot will be read again" in caplog.text
 
 
+@pytest.mark.long
 def test_whoever_is_slow_to_join_has_not_stood_still(worker):
     """A busy machine may take long to start it: nothing can be stored before."""
     beats = []

@@ -47,6 +47,7 @@ def test_the_fastest_is_found():
     assert done.estimate(4).value == pytest.approx(80, rel=0.02)
 
 
+@pytest.mark.long
 def test_equals_stay_and_the_one_that_costs_least_wins():
     """Nobody is dropped for noise: all run to the end, and are told as ties."""
     done = finished(Halving(FOUR), Machine(dict.fromkeys((1, 2, 3, 4), 0.1), noise=0.1))

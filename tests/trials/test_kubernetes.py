@@ -304,6 +304,7 @@ def test_an_api_that_never_answered_is_not_waited_for_long(world: World) -> None
     assert sum(world.slept) < 30
 
 
+@pytest.mark.long
 def test_a_right_that_is_missing_is_named(free_port: Callable[[], int], tmp_path: Path) -> None:
     """403 is an error with the rule; what was made until then goes."""
     rules = [
@@ -318,6 +319,7 @@ def test_a_right_that_is_missing_is_named(free_port: Callable[[], int], tmp_path
         assert cluster.left() == []
 
 
+@pytest.mark.long
 def test_a_login_that_is_refused_is_told_at_once(free_port: Callable[[], int], tmp_path: Path) -> None:
     """401 on the first request."""
     with Cluster(free_port(), {"token": []}) as cluster:
@@ -327,6 +329,7 @@ def test_a_login_that_is_refused_is_told_at_once(free_port: Callable[[], int], t
         assert world.slept == []
 
 
+@pytest.mark.long
 def test_stop_waits_until_pods_have_gone(world: World) -> None:
     """The kubelet takes its time; then all is gone. One that has ended is no error."""
     job = world.job(nodes=2)
@@ -479,6 +482,7 @@ def test_a_dry_run_asks_nothing(world: World) -> None:
     assert world.executor.poll(world.job()) is not None
 
 
+@pytest.mark.long
 def test_answers_that_are_none_are_no_answers(world: World) -> None:
     """A proxy's page instead of JSON is as if the API were away."""
     job = world.job()

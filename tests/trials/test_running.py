@@ -73,6 +73,7 @@ def running(tmp_path, executor, stop, said, shown=None):
     )
 
 
+@pytest.mark.long
 def test_what_waits_or_runs_is_shown_at_every_look(tmp_path):
     """A run takes half a minute or longer: nobody is to guess whether it hangs."""
     stop, shown = threading.Event(), []

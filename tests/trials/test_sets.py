@@ -48,6 +48,7 @@ def test_instances_are_no_devices():
     assert gpu_sets(Topology(gpus=(Gpu(0, mig=True),)), 1) == []
 
 
+@pytest.mark.long
 def test_many_gpus_are_grown_instead_of_compared():
     """The nearest of 64 are found without looking at all sets."""
     near, spread = gpu_sets(machine(64, lambda one, other: NVLINK if one // 8 == other // 8 else SYSTEM), 8)

@@ -26,6 +26,7 @@ def fleet_of():
     return fleet_of
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("palette", [DARK, LIGHT])
 def test_a_stale_mark_differs_from_tiles_of_any_colour(fleet_of, palette):
     """Its rim is as far from it as ink from paper; the legend shows the mark alone."""

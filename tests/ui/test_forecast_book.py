@@ -18,6 +18,7 @@ def test_the_newest_forecast_of_a_series_counts_whatever_the_order():
     assert book.all()[FREE].event.model == "c"
 
 
+@pytest.mark.long
 def test_of_too_many_series_single_devices_go_first():
     """The cluster's forecast is never pushed out by those of its GPUs."""
     book = ForecastBook(most=80)

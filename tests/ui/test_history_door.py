@@ -64,6 +64,7 @@ def sql(text, views=("finding",)):
     return Question(text, (), views, 0.0, 2 * NOW_S, 10)
 
 
+@pytest.mark.long
 def test_who_asks_the_same_gets_the_same_answer_for_some_seconds(door_to, folder, clock):
     """Then it is asked again."""
     door = door_to(folder)
@@ -76,6 +77,7 @@ def test_who_asks_the_same_gets_the_same_answer_for_some_seconds(door_to, folder
     assert len(asked(door).rows) == 2
 
 
+@pytest.mark.long
 def test_the_manifest_is_looked_at_again_once_it_is_old(door_to, folder, clock):
     """A new question within seconds sees the archive as it was."""
     door = door_to(folder)
@@ -116,6 +118,7 @@ def test_a_damaged_archive_is_told(door_to, folder):
     assert "damaged" in asked(door_to(folder)).trouble
 
 
+@pytest.mark.long
 def test_an_archive_that_vanishes_is_told_and_one_that_comes_back_is_read(door_to, folder, clock, tmp_path):
     """Its manifest is there and its files are not; then nothing is; then all is as before."""
     door, away = door_to(folder), tmp_path / "away"
@@ -137,6 +140,7 @@ def test_one_question_that_cannot_be_answered_leaves_the_others_theirs(door_to, 
     assert told(second).rows == [{"id": "f1"}]
 
 
+@pytest.mark.long
 def test_a_slow_question_is_stopped_and_the_page_goes_on(door_to, folder, monkeypatch):
     """It says what to ask instead; the next is answered."""
     monkeypatch.setattr(history_door, "LIMIT_S", 0.2)
@@ -147,6 +151,7 @@ def test_a_slow_question_is_stopped_and_the_page_goes_on(door_to, folder, monkey
     assert asked(door, sql("SELECT id FROM finding")).rows == [{"id": "f1"}]
 
 
+@pytest.mark.long
 def test_too_many_questions_are_refused_and_none_waits_for_ever(door_to, folder, monkeypatch):
     """Those beyond the bound are told so at once."""
     opened, held = threading.Event(), Connection.ask

@@ -16,6 +16,7 @@ def drawn(first=NOVEMBER, lost=LOST, kept=KEPT, chosen=None):
     return calendar(first, lost, kept, chosen, DARK)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("first", "weeks"), [("2026-11-01", 6), ("2027-02-01", 4), ("2024-02-01", 5), ("1971-01-01", 5)]
 )
@@ -51,6 +52,7 @@ def test_the_chosen_day_has_a_frame():
     assert len(drawn(chosen=datetime.date(2026, 10, 3)).layout.shapes) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("palette", [DARK, LIGHT])
 def test_a_month_without_any_loss_recedes(palette):
     """The lowest colour is that of the panel's middle, whatever the appearance."""

@@ -55,6 +55,7 @@ def test_what_is_not_newer_changes_nothing(database: Database) -> None:
     assert (database.ask("SELECT * FROM finding"), database.ask("SELECT * FROM suggestion")) == before
 
 
+@pytest.mark.long
 def test_every_order_of_revisions_comes_to_the_same(database: Database) -> None:
     """Any order, any batches, any repetition: as many findings, each at its newest."""
     chance = random.Random(5)

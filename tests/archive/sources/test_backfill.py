@@ -139,6 +139,7 @@ def test_a_stretch_that_is_too_much_is_asked_for_in_parts(
     assert ask("SELECT count(*), count(DISTINCT start_s) FROM device_window WHERE device = 'GPU-1'") == [(12, 12)]
 
 
+@pytest.mark.long
 def test_a_gap_is_what_lies_between_two_rows_of_a_gpu_for_more_than_a_quarter_of_an_hour(store: Store, ask: Ask):
     minutes = [0, 1, 17, 33, 50]
     commit(Writer(store), [window(1.7e9 + 60.0 * minute) for minute in minutes])

@@ -12,6 +12,7 @@ def plain(monkeypatch):
     monkeypatch.setattr(disk, "filesystem", lambda _folder: "ext4")
 
 
+@pytest.mark.long
 def test_a_disk_is_written_and_read_and_nothing_is_left(tmp_path, plain):
     """Both speeds with enough samples, how they were measured, and an empty folder, during and after."""
     seen, found = [], {}
@@ -25,6 +26,7 @@ def test_a_disk_is_written_and_read_and_nothing_is_left(tmp_path, plain):
     assert seen == os.listdir(tmp_path) == []
 
 
+@pytest.mark.long
 def test_an_end_in_the_middle_leaves_nothing(tmp_path, plain):
     """Ctrl-C between two results, or within one."""
     running = disk.measure(tmp_path, 0.2)
@@ -68,6 +70,7 @@ def test_the_innermost_mount_says_what_a_folder_is_on(tmp_path):
     assert disk.filesystem(tmp_path, tmp_path / "none") == "unknown"
 
 
+@pytest.mark.long
 def test_a_file_system_without_nameless_files_leaves_nothing_either(tmp_path, plain, monkeypatch):
     """NFS and overlays have no O_TMPFILE: the name is taken away at once."""
     monkeypatch.setattr(disk.os, "O_TMPFILE", os.O_DIRECTORY | os.O_WRONLY)

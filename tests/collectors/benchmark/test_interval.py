@@ -5,6 +5,7 @@ import pytest
 from collectors.benchmark.interval import LEAST_SAMPLES, median_interval
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [6, 7, 10, 20, 50])
 def test_the_interval_holds_the_median_in_95_of_100_cases(count):
     """Whatever the distribution: here one with a long tail, whose median is known."""

@@ -104,6 +104,7 @@ def test_what_chance_makes_depends_on_length_memory_and_how_many_cycles_there_ar
     assert critical_sigmas(300, 0.7, 4.0) == pytest.approx(critical_sigmas(301, 0.701, 4.0), abs=0.01)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["white", "walk", "memory", "trend", "steps"])
 def test_noise_of_any_colour_has_no_period(name):
     """At most one in twenty of 40 records without a cycle gets one."""

@@ -102,6 +102,7 @@ def test_names_are_one_line_of_bounded_length() -> None:
     assert len(held.nodes) == len(held.ranks) == 64
 
 
+@pytest.mark.long
 def test_it_forgets_what_is_over_first_and_is_bounded() -> None:
     held = AlertBook()
     held.update(finding(id="open"), 0.0)

@@ -32,6 +32,7 @@ def test_the_body_arrives_whole_and_says_what_it_is(receiver: Any) -> None:
     assert received.headers["Authorization"] == "Basic dTpzM2NyM3Q="
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_body_that_is_wrong_is_refused_for_good(receiver: Any, status: int) -> None:
     receiver.answers = [(status, {}, b"bad \x1b[31m alert")]
@@ -39,6 +40,7 @@ def test_a_body_that_is_wrong_is_refused_for_good(receiver: Any, status: int) ->
     assert str(refused) == f"answered {status}: bad \\u001b[31m alert"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("status", "asked_s", "reached"),
     [(401, 0, False), (403, 0, True), (404, 0, False), (408, 0, True), (429, 7, False), (500, 0, True), (503, 7, True)],
@@ -103,6 +105,7 @@ def test_who_is_not_there_is_named_in_a_few_words() -> None:
         assert (str(refused), refused.reached) == ("Connection refused", False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "answer", [b"", b"\xff\xfe\x00\n\n", b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 200 " + b"x" * 100_000]
 )
@@ -121,6 +124,7 @@ def test_what_is_no_http_is_no_arrival(answer: bytes) -> None:
         thread.join()
 
 
+@pytest.mark.long
 def test_who_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as server:

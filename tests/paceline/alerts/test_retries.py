@@ -72,6 +72,7 @@ def test_one_that_is_refused_silences_no_other(profile: Profile, for_good: bool)
     assert ("finding:bad" in receiver.dropped) is for_good
 
 
+@pytest.mark.long
 @PROFILES
 @pytest.mark.parametrize("for_good", [False, True])
 @pytest.mark.parametrize("bad", [1, 7])
@@ -104,6 +105,7 @@ def test_what_fails_alone_waits_ever_longer_by_itself(profile: Profile) -> None:
     assert len(receiver.bad_s) < 100
 
 
+@pytest.mark.long
 def test_jobs_with_hostile_names_in_any_number_keep_nobody_waiting_for_long() -> None:
     receiver = Receiver(MACHINE, good)
     for number in range(100):
@@ -115,6 +117,7 @@ def test_jobs_with_hostile_names_in_any_number_keep_nobody_waiting_for_long() ->
     assert receiver.told["finding:innocent"] - began_s < 180.0
 
 
+@pytest.mark.long
 def test_a_receiver_that_refuses_everything_is_not_asked_without_end() -> None:
     receiver = Receiver(MACHINE, lambda message: False)
     receiver.hear(*(f"f{number}" for number in range(100)))

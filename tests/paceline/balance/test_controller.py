@@ -73,6 +73,7 @@ def test_one_slow_step_changes_nothing() -> None:
     assert not follow(controller, SLOW, 30)
 
 
+@pytest.mark.long
 def test_equal_ranks_stay_equal_in_500_noisy_steps() -> None:
     for seed in range(5):
         assert not follow(four(), (1.0,) * 4, 500, random.Random(seed))

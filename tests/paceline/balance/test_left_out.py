@@ -34,6 +34,7 @@ def both_ways(monkeypatch, workers: list[Worker], total: int, tile: int, flex: f
         return slow, split(workers, total, tile=tile, flex=flex)
 
 
+@pytest.mark.long
 def test_trying_few_is_as_good_as_trying_all_but_for_whole_tiles(monkeypatch) -> None:
     """In 400 random instances: within n/m of the best, never worse than leaving nothing out, and mostly the same."""
     chance, same, tried = random.Random(39), 0, 0

@@ -89,6 +89,7 @@ def test_what_is_not_known_refuses_nothing() -> None:
     assert refusal(NOW._replace(run=None, version=None), 0, (48, 16)) is None
 
 
+@pytest.mark.long
 @given(st.integers(-1, 2**64), st.lists(st.integers(-1, 2**64), max_size=4), st.integers(0, 2**53))
 def test_no_numbers_make_it_raise(version: int, shares: list[int], run: int) -> None:
     """What it lets pass, ranks can follow, and have versions left after it."""
@@ -98,6 +99,7 @@ def test_no_numbers_make_it_raise(version: int, shares: list[int], run: int) -> 
         assert shares[0] <= 48
 
 
+@pytest.mark.long
 @given(st.integers(1, 2**53), st.lists(st.integers(1, 2**31), min_size=1, max_size=4), st.integers(0, 2**53))
 def test_a_digest_says_that_there_is_a_plan_and_travels_as_a_float(version: int, shares: list[int], run: int) -> None:
     digest = ProposedPlan(version, tuple(shares), run).digest

@@ -48,6 +48,7 @@ def test_a_small_change_is_taken_over_later() -> None:
     assert speed.level == pytest.approx(1.06, abs=0.015)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sigma", [0.01, 0.05, 0.15])
 def test_noise_replaces_it_at_most_once_in_ten_thousand_values(sigma: float) -> None:
     chance = random.Random(9)

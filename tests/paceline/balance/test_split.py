@@ -29,6 +29,7 @@ def made_up(chance: random.Random) -> list[Worker]:
     return workers
 
 
+@pytest.mark.long
 def test_it_is_as_good_as_the_best_of_all_ways_in_3000_random_instances() -> None:
     """With limits below and above, in tiles, or it says that there is no way."""
     chance = random.Random(16)
@@ -93,6 +94,7 @@ def test_a_permutation_of_the_workers_permutes_the_shares() -> None:
     assert split([workers[place] for place in order], 1500) == [straight[place] for place in order]
 
 
+@pytest.mark.long
 def test_ten_thousand_workers_and_extreme_spreads_are_shared_out_exactly() -> None:
     """Speeds eight orders apart, fixed parts from none to hours, and caps: the sum is right, and no move is better."""
     chance = random.Random(3)

@@ -10,6 +10,7 @@ from paceline.balance.split import SplitError
 from paceline.balance.stages import move, stages, stages_s
 
 
+@pytest.mark.long
 def test_it_is_as_good_as_the_best_of_all_cuts() -> None:
     """Also where a slow stage must hold a layer, so that the ones before it must leave it a small one."""
     chance = random.Random(5)

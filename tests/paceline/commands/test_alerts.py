@@ -139,6 +139,7 @@ def test_a_test_needs_no_broker(receiver: Receiver, capsys: pytest.CaptureFixtur
     assert alerts.main(["--test", "--command", "false"]) == 1
 
 
+@pytest.mark.long
 def test_addresses_with_a_secret_come_from_a_file(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -36,6 +36,7 @@ def asked(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, o
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.long
 def test_gaps_are_listed(archive: str, capsys: pytest.CaptureFixture[str]):
     [row] = asked(capsys, "gaps", "--from", archive)
     assert row == {"since": "2023-11-14T22:14:20Z", "until": "2023-11-14T23:14:20Z", "node": "node-1",
@@ -43,6 +44,7 @@ def test_gaps_are_listed(archive: str, capsys: pytest.CaptureFixture[str]):
     assert asked(capsys, "gaps", "--from", archive, "--node", "node-2") == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("labels", "jobs"),
     [

@@ -173,6 +173,7 @@ def test_a_service_is_asked_whether_it_is_ready(service: str, status: int, must:
     assert (found.status, found.says.endswith("joining the group")) == (expected, True)
 
 
+@pytest.mark.long
 def test_a_process_that_hangs_is_no_service_that_is_not_run(monkeypatch: pytest.MonkeyPatch):
     """Its port takes the connection, and no answer comes."""
     monkeypatch.setattr(running_checks, "ANSWER_S", 0.1)
@@ -284,6 +285,7 @@ def test_the_newest_message_of_a_topic_is_found(broker: BrokerSettings, own_topi
     assert held(broker, own_topic) == Held(601, mark)
 
 
+@pytest.mark.long
 def test_the_sidecars_spools_are_looked_at_without_being_named(tmp_path: Path):
     """Where they are by default, or where the environment says; not where there are to be none."""
 

@@ -304,6 +304,7 @@ def test_an_event_that_is_too_large_does_not_stop_the_others(broker: BrokerSetti
     assert (stats.sent, stats.shed, len(warnings)) == (5, 1, 1)
 
 
+@pytest.mark.long
 def test_a_server_that_accepts_and_says_nothing_holds_nobody_up(tmp_path: Path):
     """A hanging broker: publish and close return, and every event is accounted for."""
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -2,6 +2,7 @@
 
 import pickle
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ def test_reading_goes_on_where_it_stopped():
     assert [record.message.timestamp_ms for record in scan(WHOLE, first[-1].end).records] == [2, 3, 4]
 
 
+@pytest.mark.long
 @given(st.integers(len(MAGIC), len(WHOLE) - 1))
 def test_a_torn_tail_costs_only_the_record_it_tears(cut: int):
     """A file cut anywhere gives every whole record before the cut, and counts no damage."""
@@ -39,6 +41,7 @@ def test_a_torn_tail_costs_only_the_record_it_tears(cut: int):
     assert scan(WHOLE[:cut]).corrupt == 0
 
 
+@pytest.mark.long
 @given(st.integers(len(MAGIC), len(WHOLE) - 1), st.integers(1, 255))
 def test_one_bad_byte_costs_one_record(position: int, flip: int):
     """Any one byte changed: exactly one record is missing, the others are read."""
@@ -54,6 +57,7 @@ def test_a_bad_record_in_the_middle_is_counted():
     assert scan(bytes(damaged)).corrupt == 1
 
 
+@pytest.mark.long
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read_without_an_error(data: bytes):
     """A file of noise gives no records and no exception, with or without a good beginning."""

@@ -182,6 +182,7 @@ def test_an_impossible_jump_without_power_is_left_out(wrong):
     assert joules(told(rows)) == pytest.approx(truth_j(200), abs=4 * 1.5 * LIMIT_W)
 
 
+@pytest.mark.long
 def test_what_one_interval_can_tell_is_bounded():
     """Whatever a sender says: no interval has more than the highest power x time, and x what a counter may be late."""
     chance = random.Random(7)

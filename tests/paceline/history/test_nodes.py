@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from archive.writer import Writer
 from paceline.history.query import History
 from paceline.history.store import open_store
@@ -11,6 +13,7 @@ from tests.archive.conftest import commit
 from tests.forecaster.test_archive import device_window
 
 
+@pytest.mark.long
 def test_only_named_nodes_are_seen_and_files_of_others_are_not_read(tmp_path: Path):
     store = open_store(str(tmp_path), {})
     writer = Writer(store)

@@ -24,6 +24,7 @@ def test_what_is_committed_is_the_newest(any_store: Callable[[], Store]):
     assert store.versions() == [1, 2, 10]
 
 
+@pytest.mark.long
 def test_of_two_that_write_the_same_version_the_second_is_told(any_store: Callable[[], Store]):
     any_store().commit(Manifest(version=1, time_s=1.0))
     with pytest.raises(ConflictError, match="somebody else has written version 1; one `paceline archive` at a time"):

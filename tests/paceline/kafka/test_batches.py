@@ -75,6 +75,7 @@ def test_another_format_is_passed_over(form: int):
     assert read(made(5, form=form) + made(8), 5) == ([8, 9, 10], [(5, 8)], 11)
 
 
+@pytest.mark.long
 def test_every_flipped_bit_is_told_or_harmless():
     """Of the middle one of three batches: what is around it is read, nothing of it wrongly, and there is an end."""
     before, data, behind = made(5), made(8), made(11)

@@ -146,6 +146,7 @@ def test_the_forecaster_keeps_series_and_publishes_anew(brokers: MadeUpBrokers):
     assert memory.clusters == before + 1
 
 
+@pytest.mark.long
 def test_no_plan_of_the_other_cluster_is_handed_on(brokers: MadeUpBrokers):
     """Not even one that had come already."""
     plans = [
@@ -276,6 +277,7 @@ def test_suggestions_says_so_and_lists_those_of_the_other(
     assert "another cluster now" in told.err
 
 
+@pytest.mark.long
 def test_a_command_that_both_clusters_hold_is_obeyed_once(brokers: MadeUpBrokers):
     """By its id; one that only the other holds is obeyed, too."""
     obeyed: list[str] = []

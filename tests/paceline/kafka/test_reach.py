@@ -60,6 +60,7 @@ def test_a_silent_server_ends_with_no_answer_in_time(listener: Callable[[bytes |
         reach.wait_for_broker(BrokerSettings().with_brokers(listener(None)), 0.5)
 
 
+@pytest.mark.long
 def test_waiting_tells_what_it_waits_for(nobody: str):
     """While it waits, the caller hears the cause, and in the end gets it as an error."""
     heard: list[str] = []

@@ -25,6 +25,7 @@ def test_without_settings_the_local_broker_is_used_in_the_clear():
     }
 
 
+@pytest.mark.long
 def test_tls_and_login_become_client_options():
     """SASL_SSL gives a verifying TLS context, the mechanism and the login."""
     options = BrokerSettings.from_environ(SASL).kafka_options()

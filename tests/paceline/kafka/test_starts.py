@@ -35,6 +35,7 @@ def read_to_the_end(follower: Follower) -> list[bytes]:
     return values
 
 
+@pytest.mark.long
 def test_a_flood_is_left_out_but_for_its_newest_and_costs_no_other_topic(brokers: MadeUpBrokers):
     """A million old records, and three in another topic: ready after the budget, and it says what is missing."""
     brokers.put(FLOODED, *[b"%d" % number for number in range(1_000_000)])

@@ -225,6 +225,7 @@ def test_a_file_is_read_each_time(tmp_path: Path) -> None:
             source.token()
 
 
+@pytest.mark.long
 def test_tokens_are_a_way_to_log_in() -> None:
     for environ in (BY_FILE, BY_ISSUER):
         settings = BrokerSettings.from_environ(environ)

@@ -115,6 +115,7 @@ def test_what_the_plugin_lost_is_counted() -> None:
     assert dict(reader.dropped) == {"overwritten in NCCL Inspector's ring": 6}
 
 
+@pytest.mark.long
 def test_endless_communicators_and_reasons_are_bounded() -> None:
     """Their names come from a file."""
     reader = FileCalls()

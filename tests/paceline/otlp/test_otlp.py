@@ -128,6 +128,7 @@ def refusing(status: int, name: str = "bad") -> Callable[[Received], Answered | 
     return lambda received: (status, {}, b"no") if name in ids(received) else None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("status", [400, 413, 422, 500])
 def test_one_that_is_refused_for_good_is_dropped_and_told_and_all_others_arrive(status: int) -> None:
     with sending(refusing(status)) as told:
@@ -141,6 +142,7 @@ def test_one_that_is_refused_for_good_is_dropped_and_told_and_all_others_arrive(
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("status", [403, 503])
 def test_one_that_may_be_taken_later_waits_alone_and_is_not_lost(status: int, until: Callable[..., Any]) -> None:
     with sending(refusing(status)) as told:

@@ -342,6 +342,7 @@ def test_a_rank_that_hangs_holds_the_sums_up_for_seconds_alone() -> None:
     assert next(row[:5] for row in sums(batcher.end(2000.0))) == (20, "world", "all_reduce", 1, 2)
 
 
+@pytest.mark.long
 def test_what_is_held_is_bounded() -> None:
     """Steps that never end must not fill the node's memory: the oldest are summed as they are."""
     batcher, key = joined(1)
@@ -514,6 +515,7 @@ def test_a_message_stays_under_900_kilobytes(wide: int, word: str) -> None:
         assert wire.decode(item.topic, wire.encode(item.event)) == item.event
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=40)
 @given(
     reports=st.lists(

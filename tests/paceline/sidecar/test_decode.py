@@ -24,6 +24,7 @@ def message(*found: tuple[int, int, object]) -> Marks:
     return Marks(marks=list(found), offset_ns=0)  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 @given(st.lists(any_mark, max_size=60))
 def test_no_sequence_of_sound_marks_is_too_odd(found: list[tuple[int, int, object]]) -> None:
     """In any order, at any time, left open or closed twice: rows come out or none, with numbers in them."""

@@ -183,6 +183,7 @@ def test_a_huge_line_is_passed_over(follow: Follow, plugin: Write) -> None:
     assert files.dropped() == {"lines longer than any of NCCL Inspector's": 1}
 
 
+@pytest.mark.long
 def test_garbage_is_counted_and_costs_no_more_than_a_look(follow: Follow, plugin: Write) -> None:
     """Short lines without end are taken so many at a time."""
     files, written = follow(), plugin(version="v4.2")
@@ -195,6 +196,7 @@ def test_garbage_is_counted_and_costs_no_more_than_a_look(follow: Follow, plugin
     assert sum(files.dropped().values()) == lines
 
 
+@pytest.mark.long
 def test_one_process_that_writes_much_leaves_the_others_their_turn(follow: Follow, plugin: Write) -> None:
     """No look takes more than its share, and they take turns in being first."""
     files = follow()
@@ -224,6 +226,7 @@ def test_of_too_much_the_last_is_read(follow: Follow, monkeypatch: pytest.Monkey
     assert files.dropped() == {}
 
 
+@pytest.mark.long
 def test_what_was_read_is_given_back_to_the_disk(follow: Follow, plugin: Write) -> None:
     """In a folder of our own: a run of a week would fill it. Whoever follows after us tells nothing of it again."""
     files, written = follow(), plugin()
@@ -241,6 +244,7 @@ def test_what_was_read_is_given_back_to_the_disk(follow: Follow, plugin: Write) 
     assert seqs(everything(files, 7)) == ([] if files.keeps_read else [6000])
 
 
+@pytest.mark.long
 def test_a_folder_of_the_users_is_left_as_it_is(follow: Follow, plugin: Write) -> None:
     """Read, and nothing else; what was in its files before is of another run, and told by nobody here."""
     before = plugin()
@@ -256,6 +260,7 @@ def test_a_folder_of_the_users_is_left_as_it_is(follow: Follow, plugin: Write) -
     assert seqs(everything(files, 8)) == [1]
 
 
+@pytest.mark.long
 def test_so_many_files_are_followed_and_no_more(follow: Follow, plugin: Write) -> None:
     """Those of the processes that came last; the others are let go."""
     files = follow()

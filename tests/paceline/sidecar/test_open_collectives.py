@@ -1,5 +1,7 @@
 """Open collectives: from issue to result, with the time stood waiting."""
 
+import pytest
+
 from paceline.events import OP_INDEX
 from paceline.sidecar.open_collectives import MOST_OPEN, OpenCollectives
 from paceline.sidecar.rank_rows import PARTS, Phase, RankRows
@@ -174,6 +176,7 @@ def test_a_bucket_that_computing_stood_behind_has_its_own_wait() -> None:
     assert told(rows) == [(0, 100, 100, 5)]
 
 
+@pytest.mark.long
 def test_works_that_nobody_waits_for_take_bounded_room() -> None:
     """A rank may name works for ever, and end no step."""
     collectives = OpenCollectives(RankRows())
@@ -264,6 +267,7 @@ def test_a_batch_without_an_end_is_bounded() -> None:
     assert len(told(rows)) == 2 * MOST_OPEN
 
 
+@pytest.mark.long
 def test_batches_that_nobody_waits_for_hold_on_to_nothing_that_has_ended() -> None:
     """However many there are, and however long."""
     collectives = OpenCollectives(RankRows())

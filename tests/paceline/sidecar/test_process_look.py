@@ -50,6 +50,7 @@ def test_a_thread_that_is_not_the_processs_falls_back_to_the_process(process):
     assert process_look(7, 999, process(7, "R")).state == "R"
 
 
+@pytest.mark.long
 def test_only_some_children_are_counted(process):
     """A rank with thousands of them."""
     for pid in range(100, 100 + 2 * MOST_CHILDREN):

@@ -76,6 +76,7 @@ def gathered(reports: list[Report | None]) -> tuple[Counter[object], Counter[obj
     return steps, Counter(row for report in reports if report for row in report.collectives)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "said",
     [recorded(0), recorded(1), explicit(), compiled(), measured()],

@@ -448,6 +448,7 @@ def test_a_rank_that_turns_its_probe_on_twice_or_counts_backwards_is_heard_on() 
     assert numbers(run) == [2]
 
 
+@pytest.mark.long
 def test_loops_that_never_end_a_step_take_bounded_room() -> None:
     """Serving from a graph that holds no backward, with a loader: nothing names this time, but that it goes by."""
     run = Run()

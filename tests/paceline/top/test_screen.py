@@ -78,6 +78,7 @@ def screen_text(app: Top) -> str:
     return "\n".join("".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips())
 
 
+@pytest.mark.long
 def test_it_shows_jobs_ranks_findings_and_suggestions_at_80_by_24() -> None:
     async def body(pilot: Pilot[None]) -> None:
         app = pilot.app
@@ -108,6 +109,7 @@ def test_the_job_under_the_cursor_is_the_one_whose_ranks_are_shown() -> None:
     drive(two_jobs(), body)
 
 
+@pytest.mark.long
 def test_the_cursor_stays_on_its_job_when_jobs_change_places() -> None:
     bus = two_jobs()
 
@@ -192,6 +194,7 @@ def test_paused_nothing_moves_until_it_goes_on() -> None:
     drive(bus, body)
 
 
+@pytest.mark.long
 def test_a_lost_broker_is_told_and_what_was_known_stays() -> None:
     bus = two_jobs()
 
@@ -258,6 +261,7 @@ def test_an_empty_bus_names_the_command() -> None:
     drive(Bus(), body)
 
 
+@pytest.mark.long
 def test_without_a_broker_the_banner_is_all_that_is_advised() -> None:
     """Nothing has been read, so there is no earlier data, and no job is missed."""
     bus = Bus()
@@ -274,6 +278,7 @@ def test_without_a_broker_the_banner_is_all_that_is_advised() -> None:
     drive(bus, body)
 
 
+@pytest.mark.long
 def test_q_ends_it() -> None:
     async def body(pilot: Pilot[None]) -> None:
         await pilot.press("q")

@@ -8,6 +8,7 @@ import pytest
 from paceline.tracking.backlog import ASKED_S, AT_ONCE, CAP_S, MOST_APART, Backlog
 
 
+@pytest.mark.long
 def test_a_tracker_that_is_away_for_hours_costs_a_bounded_memory_and_few_attempts() -> None:
     backlog: Backlog[int] = Backlog(Random(3), most=500)
     attempts = []
@@ -102,6 +103,7 @@ def test_the_one_that_is_refused_is_found_in_few_requests() -> None:
     assert len(receiver.tries) <= 16
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fails", ["refused", "apart"])
 def test_a_receiver_that_takes_nothing_is_not_asked_without_end(fails: str) -> None:
     backlog: Backlog[str] = Backlog(Random(3))
@@ -128,6 +130,7 @@ def test_what_fails_alone_waits_ever_longer_by_itself() -> None:
     assert backlog.failing
 
 
+@pytest.mark.long
 def test_many_that_fail_are_all_kept_and_hold_up_no_other_for_long() -> None:
     backlog: Backlog[str] = Backlog(Random(3))
     receiver = Receiver(backlog, good, "apart")

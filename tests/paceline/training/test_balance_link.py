@@ -102,6 +102,7 @@ def test_what_is_no_time_is_not_measured(link: BalanceLink, odd: "float | None")
     assert (plan.plan.predicted_s, plan.plan.measured_s) == (None, None)
 
 
+@pytest.mark.long
 def test_eight_thousand_ranks_fit_and_more_than_fit_are_counted(link: BalanceLink) -> None:
     """What is too large for the socket is left out, and the next word goes out."""
     wide = replace(OBSERVED, shares=[65_536] * 8192, ready_s=[123.456789] * 8192, most=[])

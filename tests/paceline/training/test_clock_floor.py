@@ -81,6 +81,7 @@ def drift(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Event, "elapsed_time", lambda start, end: elapsed_time(start, end) * (1 + request.param))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("drift")
 def test_a_device_that_is_never_idle_is_told_nearly_in_time() -> None:
     """The host is 300 ms ahead all the time: once asked for a while, marks are told a few ms early, none late."""
@@ -115,6 +116,7 @@ def test_nobody_is_asked_while_a_graph_is_captured() -> None:
     assert max(run.errors(since_s=20)) < 0.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jump_ms", [-5_000.0, 5_000.0])
 def test_a_clock_that_jumps_is_followed(jump_ms: float) -> None:
     """It never should; a mark is then still told no earlier than it was recorded, and soon right again."""

@@ -80,6 +80,7 @@ def in_child(work: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+@pytest.mark.long
 def test_a_global_capture_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Events are on their way while a whole step is captured: nobody asks after them, and all come out afterwards."""
     cuda, probe, _, shipped = on_device(monkeypatch)

@@ -103,6 +103,7 @@ def new_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
         rank.close()
 
 
+@pytest.mark.long
 def test_a_device_that_is_found_late_is_told(new_rank: Callable[[], Rank]) -> None:
     """Without it the rank would have no conditions of its GPU for the whole run."""
     rank = new_rank()
@@ -116,6 +117,7 @@ def test_a_device_that_is_found_late_is_told(new_rank: Callable[[], Rank]) -> No
     assert not any(isinstance(message, Hello) for message in rank.turns(5))
 
 
+@pytest.mark.long
 def test_nothing_is_asked_of_a_device_while_it_captures(new_rank: Callable[[], Rank]) -> None:
     """It is told once the capture has ended."""
     rank = new_rank()
@@ -128,6 +130,7 @@ def test_nothing_is_asked_of_a_device_while_it_captures(new_rank: Callable[[], R
     assert rank.hello().device.startswith("GPU-")
 
 
+@pytest.mark.long
 def test_what_changes_all_the_time_is_told_a_few_times(new_rank: Callable[[], Rank]) -> None:
     rank, hellos = new_rank(), []
     for number in range(3 * MOST_HELLOS):
@@ -152,6 +155,7 @@ def test_the_successor_of_a_sidecar_hears_what_is_known_by_then(new_rank: Callab
     assert rank.hello() == replace(second, place=place)
 
 
+@pytest.mark.long
 def test_a_process_that_has_joined_others_since_is_still_the_rank_that_it_said(new_rank: Callable[[], Rank]) -> None:
     """Rank and world are not learned: a sidecar takes a connection for one rank."""
     rank = new_rank()
@@ -162,6 +166,7 @@ def test_a_process_that_has_joined_others_since_is_still_the_rank_that_it_said(n
     assert os.getpid() == first.pid
 
 
+@pytest.mark.long
 def test_marks_that_a_device_gets_to_at_once_fit_the_socket(new_rank: Callable[[], Rank]) -> None:
     """A host that was seconds ahead has written thousands: they come out in one turn, in messages as ever."""
     rank, heard = new_rank(), []
@@ -180,6 +185,7 @@ def test_marks_that_a_device_gets_to_at_once_fit_the_socket(new_rank: Callable[[
     assert not rank.probe.stopped
 
 
+@pytest.mark.long
 def test_a_number_of_steps_given_once_the_rank_is_there_is_said_again(
     new_rank: Callable[[], Rank], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,6 +231,7 @@ def test_the_hello_has_the_attempt_that_the_ranks_agree_on(
     assert kinds.index(marks.FORWARD) < kinds.index(marks.STEP)
 
 
+@pytest.mark.long
 def test_a_rank_that_ends_before_it_knows_says_what_it_counts_itself(
     new_rank: Callable[..., Rank], monkeypatch: pytest.MonkeyPatch
 ) -> None:

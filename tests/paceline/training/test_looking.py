@@ -54,6 +54,7 @@ def in_a_module(name, filename):
     return namespace["step"]
 
 
+@pytest.mark.long
 def test_the_line_is_the_innermost_of_the_users_own_code(at):
     """Not threading.py's, in which it waits."""
     seen = at(lambda inner: inner())
@@ -83,6 +84,7 @@ def test_whose_code_a_frame_is(name, filename, users):
     assert looking.is_users(frames[0]) is users
 
 
+@pytest.mark.long
 def test_deep_recursion_and_long_names_are_cut(at):
     """The answer has a bounded size whatever the script does; the innermost frames stay."""
 
@@ -97,6 +99,7 @@ def test_deep_recursion_and_long_names_are_cut(at):
     assert any(frame.endswith("d/train.py:2 step") for frame in long.frames)
 
 
+@pytest.mark.long
 def test_names_that_no_terminal_takes_are_escaped(at):
     """A file's name may hold a line end, an escape or half a character."""
     seen = at(in_a_module("train", "/x/a\n\x1b[31m\udc80.py"))
@@ -106,6 +109,7 @@ def test_names_that_no_terminal_takes_are_escaped(at):
     assert json.loads(encode_looked(seen)[1:])["frames"] == seen.frames
 
 
+@pytest.mark.long
 def test_what_a_thread_does_between_two_sleeps_is_seen():
     """One look alone would nearly always find it asleep."""
     probe, ready, over = Probe(), threading.Event(), threading.Event()
@@ -131,6 +135,7 @@ def test_what_a_thread_does_between_two_sleeps_is_seen():
     assert not set(seen.frames).intersection(seen.others)
 
 
+@pytest.mark.long
 def test_others_are_bounded():
     """A thread that is somewhere else each time."""
     probe, over = Probe(), threading.Event()
@@ -152,6 +157,7 @@ def test_others_are_bounded():
     assert len(seen.others) <= MOST_OTHERS
 
 
+@pytest.mark.long
 def test_a_thread_that_has_ended_has_no_stack():
     """It is answered all the same."""
     probe = Probe()
@@ -159,6 +165,7 @@ def test_a_thread_that_has_ended_has_no_stack():
     assert (look(probe, 1).line, look(probe, 1).frames) == ("", [])
 
 
+@pytest.mark.long
 def test_a_probe_that_is_off_says_so(at):
     """What its rank computes cannot be told from a loop then."""
     probe = Probe()
@@ -175,6 +182,7 @@ def test_what_is_no_request_is_ignored(data):
     assert decode_look(data) is None
 
 
+@pytest.mark.long
 def test_a_request_and_an_answer_travel():
     """A request is read as it was written, and an answer begins with its kind."""
     assert decode_look(encode_look(3)) == 3

@@ -83,6 +83,7 @@ def test_another_threads_optimizer_is_none_of_ours(script: Script) -> None:
     assert script.kinds() == [BACKWARD, marks.LEAVE + BACKWARD]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("on_thread", [False, True])
 def test_windows_with_and_without_the_probe_count_them_alike(
     monkeypatch: pytest.MonkeyPatch, *, on_thread: bool

@@ -51,6 +51,7 @@ def test_a_worker_that_was_started_in_advance_has_the_name_of_its_job(worker: py
     assert early == job_of(current_environment()) == "ray-02000000"
 
 
+@pytest.mark.long
 def test_a_rank_says_it_in_its_hello(worker: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """... which is written when training has begun, not when the worker was started."""
     worker.setenv("PACELINE_SOCKET", str(tmp_path / "s"))

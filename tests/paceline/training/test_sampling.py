@@ -81,6 +81,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Timed:
 LOOKED = WARM_UP + LOOK_EVERY + 1
 
 
+@pytest.mark.long
 def test_a_job_within_its_budget_is_told_whole(timed: Timed) -> None:
     """400 marks of 2.3 us are 0.23 % of 400 ms."""
     timed.steps(500, step_ms=400)
@@ -95,6 +96,7 @@ def test_little_is_told_whatever_its_share(timed: Timed) -> None:
     assert timed.whole() == list(range(500))
 
 
+@pytest.mark.long
 def test_beyond_the_budget_multiples_of_a_power_of_two_are_told(timed: Timed) -> None:
     """404 marks of 2.3 us in steps of 20 ms are 4.6 %: one step in 16 is told, whole, and no other writes a mark."""
     timed.steps(LOOKED + 16)
@@ -149,6 +151,7 @@ def test_gradient_accumulation_is_one_step(timed: Timed) -> None:
     assert [after - before for before, after in pairwise(ended)] == [16, 16, 16]
 
 
+@pytest.mark.long
 def test_steps_that_the_script_ends_are_left_out_at_once(timed: Timed) -> None:
     """What turns the probe off comes right after the end of the told step."""
     timed.steps(LOOKED + 160, explicit=True)

@@ -25,6 +25,7 @@ def test_of_a_job_that_nearly_stands_no_throughput_is_told():
     assert gain.gpu_hours_per_day == pytest.approx(8 * 24, rel=0.01)
 
 
+@pytest.mark.long
 @given(lost=st.floats(-1.0, 2.0), sure=SHARES, duty=SHARES, gpus=st.integers(1, 100_000))
 def test_numbers_are_in_order_and_bounded(lost, sure, duty, gpus):
     """Low, middle, high; no more device-hours than there are, and no job more than twenty times as fast."""

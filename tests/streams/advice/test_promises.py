@@ -220,6 +220,7 @@ def test_hostile_numbers_say_nothing_absurd(value, make_finding, make_hour, make
         wire.decode(topics.SUGGESTION, wire.encode(one))
 
 
+@pytest.mark.long
 def test_ten_thousand_gpus_and_a_thousand_jobs_fit(make_hour):
     """Each node is another job's; the state has a size that a table can hold, and time is linear."""
     advice, began = Advice(), time.process_time()

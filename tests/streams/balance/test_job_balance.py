@@ -184,6 +184,7 @@ def test_no_version_is_proposed_that_no_reader_can_decode():
         assert wire.decode(topics.PLAN, wire.encode(plan)) == plan
 
 
+@pytest.mark.long
 def test_a_thousand_ranks_are_judged():
     """One observation of 1,024 ranks, and a plan for all of them."""
     speeds = (*(100.0 + rank % 7 for rank in range(1023)), 30.0)

@@ -116,6 +116,7 @@ def test_what_comes_twice_or_late_or_is_garbage_changes_nothing():
     assert len(decision.shares.open()) <= 9
 
 
+@pytest.mark.long
 def test_many_ranks_out_of_memory_are_one_finding_that_names_them_all():
     """A model that is too large for all of them; the single findings end, and one lasts until there is calm."""
     ranks = 1024
@@ -158,6 +159,7 @@ def test_many_slow_ranks_are_one_finding_that_names_them_all():
     assert [one.ranks for one in seen({7})] == [[7], [7]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [9, 1024, pytest.param(16_384, marks=pytest.mark.slow)])
 def test_one_message_never_brings_more_than_a_few_findings(ranks):
     """However many ranks it speaks for, and whatever they come to next."""

@@ -59,6 +59,7 @@ def test_a_few_are_reported_as_they_are() -> None:
     assert crowds.sorts == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [MOST_SINGLE + 1, 512, 4096])
 def test_many_are_one_finding_that_names_them(ranks: int) -> None:
     """Their number, who they are, what they have in common, and the numbers of the one that costs most."""
@@ -153,6 +154,7 @@ def test_ranks_of_one_node_do_not_accuse_it() -> None:
     assert crowd.nodes == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
 def test_any_order_of_beginnings_and_ends_is_bounded_and_ends(seed: int) -> None:
     """Restored after every message it says the same; every finding that began ends, with revisions that count up."""

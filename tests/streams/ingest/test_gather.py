@@ -163,6 +163,7 @@ def test_a_message_that_cannot_be_judged_costs_no_more_than_those_it_waited_with
     assert last > max(columns.numbers(bad.step)) + 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("most", "waiting"), [(24, 3), (6, 0)])
 def test_no_more_messages_wait_of_many_jobs_than_of_few(small, monkeypatch, most, waiting):
     """Those that wait are held in memory: of six jobs four each, or one; and none where a node has but one of them."""

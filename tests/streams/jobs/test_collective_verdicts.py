@@ -14,6 +14,7 @@ def judge(batches):
     return [finding for finding in found if finding.kind == "straggler"]
 
 
+@pytest.mark.long
 def test_the_rank_with_the_shortest_wait_is_the_late_one(collective_batches):
     """Without phases the late rank is named by its group, with the cause unknown."""
     findings = judge(collective_batches(8, 120, {5: 0.04}))
@@ -23,6 +24,7 @@ def test_the_rank_with_the_shortest_wait_is_the_late_one(collective_batches):
     assert findings[0].cause == "unknown"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(5))
 def test_healthy_collectives_accuse_nobody(collective_batches, seed):
     """Noise in arrivals is no lateness."""
@@ -35,6 +37,7 @@ def test_jobs_that_send_phases_are_judged_by_them(collective_batches):
     assert judge(batches) == []
 
 
+@pytest.mark.long
 def test_missing_and_repeated_sequence_numbers_are_noted(collective_batches):
     """Holes and repeats in the numbering change no name and show in the coverage."""
     batches = collective_batches(4, 150, {2: 0.05})
@@ -58,6 +61,7 @@ def by_nccl(batch, late):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("phases", [False, True])
 def test_nccls_own_times_give_no_second_verdict(collective_batches, phases):
     """The same collectives stand in other messages, which carry it: nobody else is named, and nothing counted twice."""
@@ -85,6 +89,7 @@ def with_links(batches, rtt_of, **fields):
         yield linked([Link(rank, rtt_of(rank, number), connections=3) for rank in RANKS], sequence=number)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("phases", [False, True])
 def test_a_slow_link_is_named_by_its_round_trip(collective_batches, phases):
     """The rank that is far from every peer while all wait has the slow link; also in a job without phases."""
@@ -98,6 +103,7 @@ def test_a_slow_link_is_named_by_its_round_trip(collective_batches, phases):
     assert findings[-1].cost.lost_s > 10
 
 
+@pytest.mark.long
 def test_equal_links_accuse_nobody(collective_batches):
     """Round trips that are long for everybody are the network's nature, not one rank's fault."""
     assert judge(with_links(collective_batches(4, 300, {}), lambda rank, n: 0.01)) == []
@@ -135,6 +141,7 @@ def split(batches, rtt_of):
             yield speaking(told, [rank], [len(RANKS)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sent_by", [ring_batches, split], ids=["one node", "four nodes"])
 def test_a_slow_link_in_a_ring_is_told_from_its_neighbours(collective_batches, sent_by):
     """Who sends into the slow rank sees a slow connection too, but has a fast one on its other side."""

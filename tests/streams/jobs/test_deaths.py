@@ -110,6 +110,7 @@ def test_the_gap_between_two_nodes_clocks_is_not_told(report):
     assert report(end(0, 900.0), end(1, 900.0), end(3, 900.0)).measured.before_s is None
 
 
+@pytest.mark.long
 def test_ranks_beyond_any_job_are_ignored_and_memory_is_bounded(deaths, report):
     report(*[killed(rank) for rank in range(MOST_ENDS + 10)], expected=4)
     assert len(deaths.ends) == MOST_ENDS
@@ -183,6 +184,7 @@ class TestMessages:
         diagnosis.bound_ranks(2)
         assert self.found(ended(own(3)), diagnosis) == []
 
+    @pytest.mark.long
     def test_a_rank_that_comes_again_in_the_same_attempt_has_not_died(self, ended):
         *events, last = ended(own(2, time_s=0.0), ended=False)
         of_its_node = [one for one in events if one.producer == last.producer]

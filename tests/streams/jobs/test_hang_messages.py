@@ -245,6 +245,7 @@ def test_a_rank_in_a_deadlock_of_thousands_costs_as_much():
     assert len(verdict.tracker.get("job").measured.stop.across) == 64
 
 
+@pytest.mark.long
 def test_places_without_end_take_bounded_work_and_memory():
     """One message may name any number of collectives, each of which most ranks of a group have not come to."""
     verdict, few = Hang(HangConfig()), 32

@@ -51,6 +51,7 @@ def test_a_host_that_launches_too_late_is_the_cause():
     assert any("worker compute: 0%" in text for text in finding.exonerated)
 
 
+@pytest.mark.long
 def test_devices_that_all_wait_alike_accuse_nobody():
     """A job whose hosts all are slow has no straggler."""
     assert [finding for finding in found(set(RANKS)) if finding.ranks] == []
@@ -98,6 +99,7 @@ def test_it_says_what_the_host_did_where_that_is_told():
     assert re.search(r"\(garbage collection \+\d+", finding.summary)
 
 
+@pytest.mark.long
 def test_a_slow_device_beside_hosts_that_wait_for_theirs_is_its_own_computing():
     """What all devices wait for alike explains no rank's excess."""
     ((*_, finding),) = simulated(Fault("compute", (5,), 0.3, 60), Fault("host", (2,), 0.001), change=waits_in(0.4))

@@ -118,6 +118,7 @@ def test_a_first_message_without_rows_is_no_news(slow, whole):
     assert told(whole) == {("straggler", "worker_compute", (2,))}
 
 
+@pytest.mark.long
 def test_two_producers_may_be_seconds_apart(slow, whole):
     """The second node's messages come three behind the first's: the same findings, in the same words."""
     first, second = slow[::2], slow[1::2]
@@ -206,12 +207,14 @@ def test_time_before_the_forward_is_input_only_where_there_is_no_loader(job):
     assert told(judged(by_hand, again)) == {("straggler", "worker_compute", (2,))}
 
 
+@pytest.mark.long
 def test_what_the_device_went_through_explains_the_slow_rank(slow):
     """Conditions come with the rows of their node."""
     hot = [heated(event) for event in slow]
     assert told(judged(hot)) == {("straggler", "throttling", (2,))}
 
 
+@pytest.mark.long
 def test_ranks_that_never_spoke_are_told_after_fifty_steps(job):
     """Also the steps that warm up count; of the other ranks nothing is said."""
     findings = judged(job(world=5, steps=200).batches())
@@ -248,6 +251,7 @@ def test_a_stage_that_is_longer_is_told_and_its_ranks_are_not(job):
     assert {finding.stage for finding in findings} == {1}
 
 
+@pytest.mark.long
 def test_batches_of_unequal_length_are_told_and_no_rank_is(job):
     """Each rank in turn has the longest sequences, in the forward as in the backward."""
 
@@ -330,6 +334,7 @@ def test_thresholds_hold_from_then_on_and_what_is_known_stays(slow, whole):
     assert judged([thresholds(least_excess=5.0, least_slowdown=10.0), *slow]) == []
 
 
+@pytest.mark.long
 def test_thresholds_keep_what_is_known_of_collectives(collective_batches):
     """The late rank of a group is told on as the same episode."""
     calls = collective_batches(4, 120, {1: 0.04})
@@ -455,6 +460,7 @@ def test_the_state_of_another_version_is_refused(layout):
         JobDiagnosis.restore(pack(layout, state))
 
 
+@pytest.mark.long
 def test_a_state_of_nothing_is_nothing(slow, whole):
     """Restored before the first event, it judges as a new one does."""
     again = JobDiagnosis.restore(JobDiagnosis().snapshot())
@@ -521,6 +527,7 @@ def test_once_all_nodes_have_left_the_whole_cost_is_reported_without_an_end_of_e
     assert diagnosis.finish() == diagnosis.conclude() == []
 
 
+@pytest.mark.long
 def test_what_is_over_or_only_suspected_is_not_told_at_the_end(job):
     """The one was told to be over; the other may be noise."""
     for when in (lambda step: 60 <= step < 100, lambda step: step >= 192):

@@ -128,6 +128,7 @@ def test_a_job_of_one_rank_is_never_accused(simulate):
     assert {finding.kind for finding in findings} <= {"slowdown"}
 
 
+@pytest.mark.long
 def test_a_hang_names_who_is_missing_and_who_waits(simulate):
     """Suspected after half a minute, confirmed after one."""
     findings = judge(simulate("--ranks", "8", "--steps", "110", "--fault", "hang:rank=3,from=100,seconds=120"))

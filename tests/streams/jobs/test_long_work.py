@@ -132,6 +132,7 @@ class TestOneAfterTheOther:
         assert "rank 2 has not called it: train.py:15 lock, it is waiting there" in told[1][3]
         assert told[1][0] <= (30 if not first else 65)
 
+    @pytest.mark.long
     def test_for_ever_is_reported_after_ten_minutes(self, work, first):
         told = Cluster({2: [(0, FOR_EVER, work)]}, first).until(700)
         assert [(state, ranks) for _, state, ranks, _ in told] == [("confirmed", (2,))]

@@ -119,12 +119,14 @@ def test_a_node_that_said_goodbye_is_not_silent() -> None:
     assert {finding.nodes[0] for finding in judge(back)} == {"node-1"}
 
 
+@pytest.mark.long
 def test_a_long_step_in_which_all_say_that_they_are_there_accuses_nobody() -> None:
     """Compiling for minutes: every node tells that its ranks live, every five seconds."""
     beats = [one for one in told({}, seconds=300, beats=range(300)) if (one.t0_s - BEGAN_S) % 5 == 0]
     assert judge(beats) == []
 
 
+@pytest.mark.long
 def test_steps_longer_than_the_patience_accuse_nobody_where_nothing_is_told_between_them() -> None:
     """Sidecars of other versions: a message a node every 45 s, one after the other."""
     messages = [message(node, 45.0 * step + node, step, step) for step in range(20) for node in range(NODES)]
@@ -208,6 +210,7 @@ def test_nodes_beyond_the_bound_are_not_watched() -> None:
     assert len(diagnosis.phases.nodes.numbers) == 3
 
 
+@pytest.mark.long
 def test_times_that_cannot_be_are_no_time() -> None:
     """Starts that are infinite or not numbers move nobody on by more than a message may."""
     odd = offsets([float("inf"), float("nan")])

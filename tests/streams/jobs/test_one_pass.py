@@ -116,6 +116,7 @@ def test_the_pace_of_ticks_taken_together_is_that_of_one_at_a_time(seed, ranks, 
     np.testing.assert_array_equal(one.history, taken.history)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", [[1], [7, 40], [80]])
 def test_a_pace_that_falls_and_rises_is_told_of_ticks_taken_together_as_of_one_at_a_time(sizes):
     """What changes is worked out ahead while the history is full, and no longer once it is cut."""
@@ -139,6 +140,7 @@ def test_a_pace_that_falls_and_rises_is_told_of_ticks_taken_together_as_of_one_a
     assert told[0] == told[1]
 
 
+@pytest.mark.long
 def test_a_rank_that_is_late_is_near_and_nobody_else_is_judged(monkeypatch):
     """Counting finds every rank that a look would, and spares the look where it finds none."""
     ticks = [tick for tick in map(Ticks(0.0, Cohorts()).update, steps_of(3, 70, 5)) if tick]

@@ -36,18 +36,21 @@ def test_it_fires_when_nearly_all_of_the_newest_ticks_are_slow(run):
     assert episode.measured.pace_s / episode.measured.usual_s == pytest.approx(1.33, abs=0.02)
 
 
+@pytest.mark.long
 def test_what_grew_most_is_the_cause(run):
     """Input that grows on every rank explains the whole job; computing does not."""
     assert run([0.0] * 40 + [0.35] * 20, op="data")[1].cause == "input_pipeline"
     assert run([0.0] * 40 + [0.35] * 20)[1].cause == "unknown"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [0.0, 0.05])
 def test_a_steady_job_and_a_small_change_are_no_news(run, more):
     """Less than the least slowdown is not told, however long it lasts."""
     assert run([0.0] * 40 + [more] * 60)[0] == []
 
 
+@pytest.mark.long
 def test_a_smaller_change_takes_a_longer_look(run):
     """A job that is an eighth slower is told by the look of 30 ticks, not by that of 15."""
     told, episode = run([0.0] * 60 + [0.13] * 40)
@@ -69,6 +72,7 @@ def follow(make_tick, seconds, staged=False):
     return [(number, episode.state) for number, episode in told if episode is not None]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_uneven_work_that_all_do_more_slowly(make_tick, seed):
     """The longest rank of sixteen drowns such a change in its noise, the middle one does not."""
@@ -77,6 +81,7 @@ def test_uneven_work_that_all_do_more_slowly(make_tick, seed):
     assert follow(make_tick, uneven(seed)) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_one_slow_rank_is_no_slow_job(make_tick, ranks):
     """What only the longest rank takes longer is its own matter, also before anybody has accused it."""
@@ -101,6 +106,7 @@ def test_work_that_has_grown_and_stays_has_turned_slow_at_no_step(make_tick):
     assert follow(make_tick, growing * (1 + 0.03 * np.random.default_rng(0).standard_normal((240, 4)))) == []
 
 
+@pytest.mark.long
 def test_a_jump_in_work_that_grows_is_told(make_tick):
     """Where growth is slow beside it."""
     growing = (1.0 + 0.001 * np.arange(240))[:, None] * (1 + 0.01 * np.random.default_rng(0).standard_normal((240, 4)))
@@ -113,12 +119,14 @@ def test_an_accused_rank_speaks_for_itself(run):
     assert run([0.0] * 40 + [0.35] * 40, accused={0})[0] == []
 
 
+@pytest.mark.long
 def test_it_recovers(run):
     """Back at its usual pace the episode is over."""
     told, _ = run([0.0] * 40 + [0.35] * 40 + [0.0] * 20)
     assert told[-1][1] == "recovered"
 
 
+@pytest.mark.long
 def test_restored_it_goes_on(run):
     """State is data."""
     pace, again = Pace(PaceConfig()), Pace(PaceConfig())

@@ -26,6 +26,7 @@ def told(make_tick):
     return run
 
 
+@pytest.mark.long
 def test_missing_ranks_are_told_after_a_while(make_tick):
     """A job that starts hears its ranks one by one: only after so many steps is one missing."""
     silence, told = Silence(after_steps=50), []

@@ -55,12 +55,14 @@ def test_nobody_is_named_in_a_healthy_job(job, ranks, noise, seed):
     assert judge(job(ranks=ranks, noise=noise, seed=seed, steps=150).batches()) == []
 
 
+@pytest.mark.long
 def test_a_pause_of_one_rank_every_few_steps_is_no_straggler(job):
     """Rank 0 writing a checkpoint ten steps long, every ten steps, is not a slow worker."""
     pauses = job(fault={0: {"optimizer": 1.0}}, when=lambda step: step % 10 == 9, steps=200)
     assert judge(pauses.batches()) == []
 
 
+@pytest.mark.long
 def test_recovery_ends_the_episode_and_a_relapse_is_a_new_one(job):
     """A rank that is well again is reported so once; the next time is another episode with another id."""
     ill = job(fault={1: {"forward": 0.1}}, steps=180, when=lambda step: 50 <= step < 90 or step >= 150)
@@ -72,6 +74,7 @@ def test_recovery_ends_the_episode_and_a_relapse_is_a_new_one(job):
     assert revisions == list(range(1, len(revisions) + 1))
 
 
+@pytest.mark.long
 def test_two_slow_ranks_are_two_findings(job):
     """Each of two slow ranks of eight is named by its own finding."""
     findings = judge(job(ranks=8, fault={1: {"backward": 0.08}, 5: {"data": 0.06}}).batches())
@@ -129,6 +132,7 @@ def test_lost_and_repeated_messages_are_counted_not_believed(job):
     assert findings[0].coverage.events_missing == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "change",
     [
@@ -157,6 +161,7 @@ def test_absurd_rows_are_noted_and_dropped(job, change):
     assert diagnosis.phases.coverage.odd
 
 
+@pytest.mark.long
 def test_one_rank_alone_is_never_accused(job):
     """There is nobody to compare a job of one rank with: what is told is that the job has turned slow."""
     found = judge(job(ranks=1, fault={0: {"backward": 0.2}}).batches())
@@ -177,6 +182,7 @@ def test_a_rank_that_dies_does_not_stop_the_verdict_on_the_others(job):
     }
 
 
+@pytest.mark.long
 def test_the_cost_is_what_the_job_lost(job):
     """80 ms more in each of 90 steps is 7.2 s, of four ranks."""
     findings = judge(job(fault={2: {"backward": 0.08}}, steps=150).batches())

@@ -93,6 +93,7 @@ def test_half_of_the_nodes_are_told_one_by_one_and_more_are_nobody(job: Callable
     assert not [finding for finding in most if finding.ranks]
 
 
+@pytest.mark.long
 def test_nodes_of_one_rank_are_told_by_their_rank(job: Callable[..., Any]) -> None:
     """The finding of the rank names the node already."""
     findings = judge(job(ranks=4, nodes=4, fault=late([2])).batches())

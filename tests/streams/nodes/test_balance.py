@@ -19,6 +19,7 @@ def test_gpus_more_than_five_percent_apart_are_told_and_nobody_is_accused(make_n
     assert found[-1].cost.gpu_hours > 0
 
 
+@pytest.mark.long
 def test_within_five_percent_is_balanced(make_node, judge):
     """Four percent apart, for a quarter of an hour."""
     assert imbalance(judge(make_node(900, gpus=4, utilization_ratio=lambda s, g: 0.9 + 0.013 * g))) == []

@@ -128,6 +128,7 @@ def test_findings_are_the_same(make_device_samples, case):
     assert bool(found) == (case != "healthy")
 
 
+@pytest.mark.long
 def test_a_fault_is_told_alike(make_device_samples):
     """An XID and errors that come while it is watched."""
     quiet = {"xid": [0, 0], "ecc_uncorrected": [0, 0], "remapped_rows": [0, 0], "retired_pages": [0, 0]}

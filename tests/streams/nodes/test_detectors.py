@@ -91,6 +91,7 @@ def test_replays_that_go_on_are_a_fault(make_node, judge):
     assert [(one.state, one.devices) for one in found] == [("suspected", ["GPU-1"]), ("confirmed", ["GPU-1"])]
 
 
+@pytest.mark.long
 def test_a_gpu_held_and_idle_for_minutes_is_told_with_its_cost(make_node, judge):
     """Suspected after five minutes, confirmed after ten; the cost is the time it was held."""
     found = [
@@ -111,16 +112,19 @@ def test_an_idle_gpu_that_goes_to_work_recovers(make_node, judge):
     assert [one.state for one in found] == ["suspected", "recovered"]
 
 
+@pytest.mark.long
 def test_a_gpu_that_nobody_holds_may_be_idle(make_node, judge):
     """Idle and free is no waste of anybody's."""
     assert judge(make_node(900, job=None, utilization_ratio=0.0)) == []
 
 
+@pytest.mark.long
 def test_a_pause_of_minutes_is_no_idleness(make_node, judge):
     """A checkpoint or an evaluation on the CPU of four minutes now and then is not told."""
     assert judge(make_node(1500, gpus=1, utilization_ratio=lambda s, g: 0.0 if s % 300 < 240 else 0.9)) == []
 
 
+@pytest.mark.long
 def test_what_is_not_measured_is_not_idle(make_node, judge):
     """Under MIG there is no utilisation: nothing is said."""
     assert judge(make_node(900, utilization_ratio=None)) == []

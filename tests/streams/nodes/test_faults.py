@@ -116,6 +116,7 @@ def test_absurd_counts_accuse_nobody(make_node, judge):
     )
 
 
+@pytest.mark.long
 def test_a_fault_is_over_when_the_gpu_has_long_been_quiet(make_node, judge, tell):
     """Ten minutes of answers without another sign end the episode, under the same id."""
     found = judge(make_node(int(NodeConfig().fault_calm_s) + 40, xid=once(20, 79), utilization_ratio=0.9))
@@ -125,6 +126,7 @@ def test_a_fault_is_over_when_the_gpu_has_long_been_quiet(make_node, judge, tell
     assert found[-1].severity == "info"
 
 
+@pytest.mark.long
 def test_a_lost_gpu_is_told_and_does_not_recover_by_silence(make_node, judge):
     """A GPU that answers nothing, because it is lost, is a fault for as long as that lasts."""
     lost = {"power_w[0]": "GPU is lost", "utilization_ratio[0]": "GPU is lost"}
@@ -160,6 +162,7 @@ def test_the_next_job_is_told_of_the_fault(make_node, judge, tell):
     assert [(one.job, one.state) for one in found] == [("a", "confirmed"), ("a", "recovered"), ("b", "confirmed")]
 
 
+@pytest.mark.long
 def test_rows_one_by_one_say_the_same(make_node, judge, cut):
     """Findings do not depend on how rows were put into messages."""
     events = make_node(200, xid=once(20, 79), throttle_reasons=0x40, utilization_ratio=lambda s, g: 0.3 + 0.5 * g)

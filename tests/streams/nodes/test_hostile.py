@@ -24,6 +24,7 @@ COLUMNS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(5))
 def test_random_values_do_no_harm(make_node, make_description, judge, seed):
     """Every column filled with anything: findings may come, errors may not, and each can be restored and told."""
@@ -66,6 +67,7 @@ def test_an_unnamed_device_is_passed_over(make_node, judge):
     assert judge(events) == []
 
 
+@pytest.mark.long
 def test_thousands_of_gpus_are_not_believed(make_node, judge):
     """A node's GPUs are bounded; the rest is noted, not kept."""
     from streams.nodes.node_config import MOST_DEVICES

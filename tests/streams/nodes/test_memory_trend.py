@@ -104,6 +104,7 @@ def test_a_gpu_that_fills_up_is_told_with_the_time_left(make_node, judge):
     assert 0 < left.value < 400
 
 
+@pytest.mark.long
 def test_a_leak_of_hours_is_found(make_node, judge):
     """Rising by half a percent in ten minutes is below the noise of two minutes and shows over half an hour."""
     found = run(make_node, judge, lambda s, g: int((73 + s * 0.001) * GIB), 1500)
@@ -112,6 +113,7 @@ def test_a_leak_of_hours_is_found(make_node, judge):
     assert found[0].state == "suspected"
 
 
+@pytest.mark.long
 def test_full_and_steady_is_no_risk(make_node, judge):
     """Frameworks keep what they once had: 97 % for hours is how it is meant."""
     dice = random.Random(1)
@@ -120,11 +122,13 @@ def test_full_and_steady_is_no_risk(make_node, judge):
     assert run(make_node, judge, lambda s, g: noisy[s], 1500) == []
 
 
+@pytest.mark.long
 def test_the_start_of_a_training_is_no_risk(make_node, judge):
     """Memory that rises to 95 % in the first minute and stays there."""
     assert run(make_node, judge, lambda s, g: int(min(s * 2.0, 76.0) * GIB), 600) == []
 
 
+@pytest.mark.long
 def test_one_large_allocation_is_no_trend(make_node, judge):
     """A step from 91 to 95 % is a step."""
     assert run(make_node, judge, lambda s, g: int((73 if s < 200 else 76) * GIB), 600) == []

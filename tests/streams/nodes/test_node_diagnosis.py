@@ -44,6 +44,7 @@ def test_messages_without_rows_are_no_news(make_node, make_host, judge):
         assert judge(events)
 
 
+@pytest.mark.long
 def test_gpus_and_host_may_come_in_any_order(make_node, make_host, judge):
     """Two topics, whose order nobody promises: what is said of the one does not depend on the other."""
     gpus, host = make_node(200, **HOT), make_host(200, used=filling)
@@ -57,6 +58,7 @@ def test_gpus_and_host_may_come_in_any_order(make_node, make_host, judge):
     assert {one.job for one in told} == {"job"}
 
 
+@pytest.mark.long
 def test_a_message_that_comes_twice_counts_once(make_node, make_host, judge):
     """On each of the two topics; one that was overtaken is dropped, and the finding says that it is missing."""
     for events in (make_node(150, **HOT), make_host(200, used=filling)):
@@ -131,6 +133,7 @@ def test_a_look_is_cut_by_the_node_s_clock_alone(make_node, judge, times_s, begi
     assert looks(make_node, judge, times_s) == begins
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jump_s", [-86_400.0, -300.0, 300.0, 86_400.0])
 def test_a_clock_that_jumps_begins_to_count_again(make_node, judge, jump_s):
     """By minutes or a day, to either side: what was before says nothing of what is now, and nothing raises."""

@@ -14,6 +14,7 @@ def alike(alike_by, size, dice, mean=1.0, noise=0.03):
     return Series(mean * (1 + noise * drawn[50:]), np.ones(size))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("alike_by", [0.0, 0.6])
 def test_equal_runs_are_seldom_called_different(alike_by):
     """Of 100 equal pairs at most 5 are surely slower, also where neighbours are alike. Seeded: no chance in it."""

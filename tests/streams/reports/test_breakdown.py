@@ -80,6 +80,7 @@ def test_a_recording_without_one_says_so(tmp_path, capsys):
     assert "no breakdown" in err
 
 
+@pytest.mark.long
 def test_traces_are_analyzed_as_they_are(tmp_path, capsys):
     """By way of the command that imports them; that is told, and a broken one among them left out."""
     files = []

@@ -54,6 +54,7 @@ def said(topic, events):
     return panel(analysis.summary, analysis.energy, PRICES)
 
 
+@pytest.mark.long
 def test_a_node_alone_tells_jobs_and_what_is_nobodys(make_metered_samples, make_device_samples):
     """No rank was heard: the jobs that the processes name have their lines all the same."""
     rows = said(topics.DEVICE, make_metered_samples(100)).splitlines()

@@ -45,6 +45,7 @@ def test_one_rank_is_too_little_to_judge(panel_of, make_training):
     assert "One rank, 50 steps: there is no other rank to compare it with." in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", [1, 10])
 def test_one_process_is_told_that_it_is_alone(panel_of, make_training, seconds):
     """However long it runs: more steps bring no verdict, and what says so is not called confirmed."""

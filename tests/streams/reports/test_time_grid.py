@@ -1,10 +1,12 @@
 """Rows x time: bounded, whatever the length, and nothing told is not 0."""
 
 import numpy as np
+import pytest
 
 from streams.reports.time_grid import COLUMNS, TimeGrid
 
 
+@pytest.mark.long
 def test_a_month_of_seconds_stays_in_its_columns():
     """Columns get longer, and every value still counts with its weight."""
     grid = TimeGrid(60.0)

@@ -186,6 +186,7 @@ def test_processes_that_are_not_told_leave_it_as_it_was(make_device_samples):
     assert all(one.energy_by_job == {"a": 3000.0} for one in of(said(DeviceWindows(), gone), "GPU-a")[1:])
 
 
+@pytest.mark.long
 def test_many_jobs_on_one_gpu_are_bounded(make_device_samples):
     """A sender that names a thousand jobs fills no window with them."""
     crowd = [process(0, f"job-{number}", 1, pid=number) for number in range(1000)]

@@ -26,6 +26,7 @@ def rank_windows(found, length_s=1.0):
     return [one for one in found if isinstance(one, RankWindow) and one.length_s == length_s]
 
 
+@pytest.mark.long
 def test_every_second_of_a_run_has_its_window(make_training):
     """Windows of 1 s, 10 s and 60 s are aligned, follow each other and lose no step."""
     found = said(JobWindows(), make_training(seconds=70))
@@ -48,6 +49,7 @@ def counted(found, length_s):
     return sum(one.steps for one in job_windows(found, length_s)), job_windows(found, length_s)[-1].last_step
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cut", [None, 0, 3])
 def test_when_all_have_said_goodbye_the_windows_hold_every_step(make_training, cut):
     """The last second, and the last window of each length, though no later step shows that they are over."""
@@ -64,6 +66,7 @@ def test_when_all_have_said_goodbye_the_windows_hold_every_step(make_training, c
     assert (windows.finish(), windows.conclude()) == ([], []), "and no step twice"
 
 
+@pytest.mark.long
 def test_a_job_whose_other_node_has_not_reported_yet_has_not_ended(make_training):
     """One node is through before the first message of the other comes, or while its last are on their way."""
     events = make_training(seconds=12)
@@ -77,6 +80,7 @@ def test_a_job_whose_other_node_has_not_reported_yet_has_not_ended(make_training
         assert counted(found, 60.0) == (120, 119)
 
 
+@pytest.mark.long
 def test_at_the_end_of_a_recording_the_windows_hold_every_step(make_training):
     """Also those of ranks that say no goodbye, and that reach less far than others."""
     events = make_training(seconds=12)
@@ -108,12 +112,14 @@ def test_the_worst_rank_is_named_and_the_median_is_not_moved_by_it(make_training
     assert window.step_median_s == pytest.approx(0.13)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("skew_s", [-7200.3, 0.0, 5.5, 86_400.7])
 def test_clocks_apart_by_hours_change_no_duration(make_training, skew_s):
     """The second node's clock may be anywhere: the windows are the same, on the first node's clock."""
     assert said(JobWindows(), make_training(seconds=12, skew_s=skew_s)) == said(JobWindows(), make_training(seconds=12))
 
 
+@pytest.mark.long
 def test_nodes_that_arrive_in_another_order_give_the_same_windows(make_training):
     """Messages of two nodes may interleave in any way that keeps each node's order."""
     events = make_training(seconds=12)
@@ -125,6 +131,7 @@ def test_nodes_that_arrive_in_another_order_give_the_same_windows(make_training)
     )
 
 
+@pytest.mark.long
 def test_a_rank_that_never_speaks_delays_the_windows_but_does_not_stop_them(make_training):
     """A silent rank is waited for, then no longer; what the others did is told."""
     found = job_windows(said(JobWindows(), make_training(seconds=40, silent=(3,))))
@@ -132,6 +139,7 @@ def test_a_rank_that_never_speaks_delays_the_windows_but_does_not_stop_them(make
     assert len(found) > 40 - PATIENCE_S - 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("quiet", ["node-0", "node-1"])
 def test_a_node_that_falls_silent_does_not_stop_the_windows(make_training, quiet):
     """Also where it was the one whose clock the windows followed."""
@@ -147,6 +155,7 @@ def second_of(found, step):
     return next(one.start_s for one in job_windows(found) if one.first_step <= step <= one.last_step)
 
 
+@pytest.mark.long
 def test_steps_that_the_reference_has_not_reported_go_on_in_its_time(make_training):
     """Its node falls silent; the others' clocks are days ahead, and no window is."""
     events = make_training(seconds=60, skew_s=200_000.0)
@@ -159,6 +168,7 @@ def test_steps_that_the_reference_has_not_reported_go_on_in_its_time(make_traini
     ]
 
 
+@pytest.mark.long
 def test_a_message_of_the_reference_that_is_lost_moves_no_window(make_training):
     """A second later it reports again, and its clock holds."""
     events = make_training(seconds=20, skew_s=-3600.0)
@@ -169,6 +179,7 @@ def test_a_message_of_the_reference_that_is_lost_moves_no_window(make_training):
     assert [second_of(found, step) for step in range(last)] == [second_of(usual, step) for step in range(last)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("back_s", "follows"), [(3.0, False), (7200.0, True)])
 def test_a_clock_that_is_set_back_a_little_is_waited_for_and_one_set_back_far_is_followed(
     make_training, back_s, follows
@@ -185,6 +196,7 @@ def test_a_clock_that_is_set_back_a_little_is_waited_for_and_one_set_back_far_is
     assert max(one.steps for one in job_windows(found)) <= (20 if follows else 50)
 
 
+@pytest.mark.long
 def test_steps_of_a_second_beyond_the_room_for_them_are_summed_up(make_training, monkeypatch):
     """What they amount to is the same but for the medians, which are of parts."""
     usual = said(JobWindows(), make_training(seconds=8))
@@ -229,6 +241,7 @@ def test_without_communication_the_waiting_is_unknown(make_training):
     assert job_windows(said(JobWindows(), events))[0].wait_ratio is None
 
 
+@pytest.mark.long
 def test_a_long_gap_in_the_steps_is_survived(make_training):
     """After an outage of many steps the windows go on with the steps there are."""
     events = make_training(seconds=30)
@@ -240,6 +253,7 @@ def test_a_long_gap_in_the_steps_is_survived(make_training):
     assert found[-1].first_step > 50_000
 
 
+@pytest.mark.long
 def test_sampled_steps_are_whole_in_their_windows(make_training):
     """Steps thousands apart, of which only each second one comes in order, take the room of those that there are."""
     events = make_training(seconds=30)
@@ -252,6 +266,7 @@ def test_sampled_steps_are_whole_in_their_windows(make_training):
     assert [one.first_step for one in found] == [100 + 7000 * one.first_step for one in usual]
 
 
+@pytest.mark.long
 def test_odd_step_numbers_silence_nobody(make_training):
     """A step of another age, or far ahead, now and then: the windows are those of the others."""
     events = make_training(seconds=30)
