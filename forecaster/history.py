@@ -122,12 +122,13 @@ class History:
         False where it is too old, or there is no room for another series as little important. What is known of the
         series is as of its newest value: of a late one, bounds may be those of fewer GPUs.
         """
-        place, held = int(time_s // subject.interval_s), self._ranks[rank(subject.key)]
+        place, its_rank = int(time_s // subject.interval_s), rank(subject.key)
+        held = self._ranks[its_rank]
         if subject.key != self._newest_key:
             self._turn, self._newest_key = self._turn + 1, subject.key
         track = held.get(subject.key)
         if track is None:
-            if not self._make_room(rank(subject.key)):
+            if not self._make_room(its_rank):
                 self.refused += 1
                 return False
             track = held[subject.key] = Track(subject)

@@ -17,6 +17,7 @@ import pandas as pd
 
 from forecaster.learning.examples import Examples, Recorded, drawn, joined
 from forecaster.learning.synthetic import made_up
+from forecaster.models import arrays
 
 from . import data
 
@@ -124,18 +125,13 @@ def main() -> int:
     torch.set_num_threads(1)
     parts = examples(args.data, args.part, args.thousand, 11)
     if not args.leave_out:
-        _write(args.out, fitted(list(parts.values()), args.rounds, args.members))
+        arrays.write(args.out, fitted(list(parts.values()), args.rounds, args.members))
         return 0
     args.out.mkdir(parents=True, exist_ok=True)
     for source in sorted(set(parts) - {"made-up", *SOURCE}):
         kept = [part for kind, part in parts.items() if SOURCE.get(kind, kind) != source]
-        _write(args.out / f"network-without-{source}.npz", fitted(kept, args.rounds, args.members))
+        arrays.write(args.out / f"network-without-{source}.npz", fitted(kept, args.rounds, args.members))
     return 0
-
-
-def _write(path: Path, weights: dict[str, Any]) -> None:
-    with path.open("wb") as file:
-        np.savez_compressed(file, **weights)
 
 
 if __name__ == "__main__":

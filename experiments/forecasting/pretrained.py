@@ -14,10 +14,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from forecaster.learning import blend, pretraining
+from forecaster.models import arrays
 
 from . import data, network
 
@@ -65,19 +65,13 @@ def main() -> int:
     torch.set_num_threads(args.threads)
     args.fits.mkdir(parents=True, exist_ok=True)
     if not args.leave_out:
-        write(args.out, without(args.data, args.fits, NONE))
+        arrays.write(args.out, without(args.data, args.fits, NONE))
         return 0
     args.out.mkdir(parents=True, exist_ok=True)
     sources = sorted(set(network.PASTS) - {blend.MADE_UP, *network.SOURCE})
     for source in args.only.split(",") if args.only else sources:
-        write(args.out / f"patches-without-{source}.npz", without(args.data, args.fits, source))
+        arrays.write(args.out / f"patches-without-{source}.npz", without(args.data, args.fits, source))
     return 0
-
-
-def write(path: Path, weights: dict[str, Any]) -> None:
-    """Named arrays into an .npz file."""
-    with path.open("wb") as file:
-        np.savez_compressed(file, **weights)
 
 
 if __name__ == "__main__":

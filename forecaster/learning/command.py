@@ -15,7 +15,7 @@ from paceline.terminal import say
 
 from ..history import History
 from ..memory import Memory
-from ..models import network
+from ..models import arrays, network
 from ..subjects import Subjects
 from . import examples
 from .synthetic import made_up
@@ -51,17 +51,14 @@ def main(argv: list[str]) -> int:
         parser.error("from what? Name recordings, or an archive by --from-archive")
     try:
         drawn = _drawn(gathered(args.recordings, args.from_archive), args)
-    except (OSError, ValueError, recording.RecordingError) as error:
+    except ValueError as error:
         return _refuse(str(error))
-    except ModuleNotFoundError as error:
-        return _refuse(f"{error}; {install('history')}")
     try:
         from .fitting import fit, packed
     except ModuleNotFoundError:
         return _refuse(f"torch is not installed; {install('training')}")
     models = [fit(drawn, args.rounds, args.seed + number) for number in range(args.members)]
-    with args.out.open("wb") as file:
-        np.savez_compressed(file, **packed(models))  # type: ignore[arg-type]
+    arrays.write(args.out, packed(models))
     network.read(args.out)
     print(f"paceline forecaster: {args.out} written; use it with --network {args.out}", file=sys.stderr)
     return 0
@@ -71,12 +68,14 @@ def gathered(recordings: list[Path], archive: str | None) -> list[examples.Recor
     """The series in recordings and in an archive.
 
     Raises:
-        OSError: a file cannot be read.
-        ValueError: one is no recording, or the archive cannot be read.
-        RecordingError: a recording is damaged.
-        ModuleNotFoundError: what reads archives is not installed.
+        ValueError: one of them cannot be read, or what reads archives is not installed; it says what to do.
     """
-    return recorded(recordings) + (archived(archive) if archive else [])
+    try:
+        return recorded(recordings) + (archived(archive) if archive else [])
+    except (OSError, recording.RecordingError) as error:
+        raise ValueError(str(error)) from error
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{error}; {install('history')}") from error
 
 
 def recorded(paths: list[Path]) -> list[examples.Recorded]:

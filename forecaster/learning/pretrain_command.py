@@ -6,16 +6,14 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
-
-from paceline import recording
 from paceline.install import install
 from paceline.options import Parser
 from paceline.terminal import say
 
-from ..models import patches
+from ..models import arrays, patches
 from . import blend
 from .command import gathered
+from .examples import Recorded
 
 PROGRAM = "paceline forecaster pretrain"
 EXAMPLES = """\
@@ -30,10 +28,25 @@ What was cut off goes on where it was when the same command is run again.
 """
 #: Examples of made-up series beside those of recordings: what it could before is not forgotten.
 SHARES = {"recorded": 0.6, blend.MADE_UP: 0.4}
+#: A round has a batch at the least.
+LEAST = 128
 
 
 def main(argv: list[str]) -> int:
     """Train and write the weights; 2 where a recording cannot be used or torch is missing."""
+    args = _parsed(argv)
+    try:
+        series = gathered(args.recordings, args.from_archive)
+        _train(args, series)
+    except (OSError, ValueError) as error:
+        return _refuse(str(error))
+    except ModuleNotFoundError:
+        return _refuse(f"torch is not installed; {install('training')}")
+    say(f"{args.out} written; use it with --pretrained {args.out}", PROGRAM)
+    return 0
+
+
+def _parsed(argv: list[str]) -> argparse.Namespace:
     parser = Parser(
         prog=PROGRAM,
         description="Refine the pretrained model on the windows in recordings and archives, or train it from scratch. "
@@ -59,16 +72,19 @@ def main(argv: list[str]) -> int:
         )
     if min(args.rounds, args.fine_rounds, args.examples // LEAST, args.fine_examples // LEAST) < 1:
         parser.error(f"at least one round of {LEAST} examples")
-    try:
-        series = gathered(args.recordings, args.from_archive)
-    except (OSError, ValueError, recording.RecordingError) as error:
-        return _refuse(str(error))
-    except ModuleNotFoundError as error:
-        return _refuse(f"{error}; {install('history')}")
-    try:
-        from . import pretraining
-    except ModuleNotFoundError:
-        return _refuse(f"torch is not installed; {install('training')}")
+    return args
+
+
+def _train(args: argparse.Namespace, series: list[Recorded]) -> None:
+    """Learn from ``series`` and write the weights.
+
+    Raises:
+        OSError: a file cannot be written.
+        ValueError: no series is long enough, or the fit that was kept is another one.
+        ModuleNotFoundError: torch is not installed.
+    """
+    from . import pretraining
+
     plan = pretraining.Plan(
         args.rounds, args.examples, args.fine_rounds, args.fine_examples, pretraining.FINE_RATE, args.seed
     )
@@ -80,29 +96,17 @@ def main(argv: list[str]) -> int:
 
     kept = (args.out.with_suffix(".made-up.npz"), args.out.with_suffix(".recorded.npz"))
     shipped = None if args.from_scratch else patches.shipped()
-    try:
-        start = pretraining.invented(kept[0], plan, told) if shipped is None else pretraining.of_weights(shipped)
-        model = start
-        if series:
-            model = pretraining.refined(start, {"recorded": series}, SHARES, kept[1], plan, told)
-        card = {
-            "recorded_series": len(series),
-            "begun_with": "made-up series" if args.from_scratch else patches.WEIGHTS,
-        }
-        table = pretraining.packed(model, {**card, "by": PROGRAM, **asdict(plan)})
-        with args.out.open("wb") as file:
-            np.savez_compressed(file, **table)  # type: ignore[arg-type]
-        patches.read(args.out)
-    except (OSError, ValueError) as error:
-        return _refuse(str(error))
+    model = pretraining.invented(kept[0], plan, told) if shipped is None else pretraining.of_weights(shipped)
+    if series:
+        model = pretraining.refined(model, {"recorded": series}, SHARES, kept[1], plan, told)
+    card = {
+        "recorded_series": len(series),
+        "begun_with": "made-up series" if args.from_scratch else patches.WEIGHTS,
+    }
+    arrays.write(args.out, pretraining.packed(model, {**card, "by": PROGRAM, **asdict(plan)}))
+    patches.read(args.out)
     for path in kept:
         path.unlink(missing_ok=True)
-    say(f"{args.out} written; use it with --pretrained {args.out}", PROGRAM)
-    return 0
-
-
-#: A round has a batch at the least.
-LEAST = 128
 
 
 def _refuse(reason: str) -> int:

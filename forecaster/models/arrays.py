@@ -3,12 +3,40 @@
 Rule of this file: what cannot be read is a ``ValueError`` that names the file; it knows nothing of what arrays mean.
 """
 
+from collections.abc import Callable, Mapping
 from importlib.resources.abc import Traversable
-from typing import IO, Any
+from pathlib import Path
+from typing import IO, Any, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+
+def parsed(path: Traversable, most_bytes: int, what: str, parse: Callable[[dict[str, NDArray[Any]]], T]) -> T:
+    """What ``parse`` makes of the arrays in an .npz file; it may raise KeyError, TypeError and ValueError.
+
+    Raises:
+        OSError: no such file.
+        ValueError: as ``read``, or ``parse`` refuses its arrays.
+    """
+    table = read(path, most_bytes, what)
+    try:
+        return parse(table)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} holds no {what}: {error}") from error
+
+
+def write(path: Path, table: Mapping[str, NDArray[Any]]) -> None:
+    """Write named arrays as ``read`` reads them, under exactly this name.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with path.open("wb") as file:
+        np.savez_compressed(file, **table)  # type: ignore[arg-type]
 
 
 def read(path: Traversable, most_bytes: int, what: str) -> dict[str, NDArray[Any]]:

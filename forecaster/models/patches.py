@@ -110,11 +110,7 @@ def read(path: Traversable) -> Weights:
         OSError: no such file.
         ValueError: it holds something else, or another version's weights.
     """
-    table = arrays.read(path, MOST_BYTES, "weights")
-    try:
-        return unpacked(table)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} holds no weights: {error}") from error
+    return arrays.parsed(path, MOST_BYTES, "weights", unpacked)
 
 
 def unpacked(table: dict[str, NDArray[np.generic]]) -> Weights:
