@@ -53,7 +53,9 @@ def main() -> int:
         print(f"experiments.forecasting: {refusal}", file=sys.stderr)
         return 2
     text = "" if args.no_forecasts else forecasts(args)
-    text += report.rows("Cycles, right within 5 % of the true period", cycles.evaluate(args.data))
+    text += report.rows(
+        "Cycles, found within 2 % of the true period, near within 5 %, wrong beyond", cycles.evaluate(args.data)
+    )
     text += report.rows("Kinds of job", job_kinds.evaluate(args.data))
     print(text)
     if args.write:

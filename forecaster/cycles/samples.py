@@ -14,6 +14,8 @@ MOST_CELLS_A_SAMPLE = 4
 LARGEST = 1e100
 #: Share of a neighbourhood that must be at working level for the job to count as working there.
 WORKING_SHARE = 0.6
+#: What repeats is there as often at least: a record with a cycle holds 3.5 of them.
+EXTREMES = 4
 #: Samples dropped beside a ramp: power meters smooth over a few of their own samples.
 RAMP_MARGIN = 3
 
@@ -111,17 +113,23 @@ def without_ramps(samples: Samples) -> Samples:
 
 
 def flattened(samples: Samples, width: float) -> NDArray[np.float64]:
-    """Values less their moving average over ``width`` cells, clipped to their 1st to 99th percentile.
+    """Values less their moving average over ``width`` cells, cut to between the ``EXTREMES``-th lowest and highest.
 
-    Clipping tames single outliers and keeps rare short dips, which may be the cycle. Holes are 0.
+    That tames single outliers and keeps rare short dips, which may be the cycle. Holes are 0.
     """
     weight = samples.measured.astype(np.float64)
     cells = max(3, int(width)) | 1
-    centred = samples.values - samples.values[samples.measured].mean()
+    tame = _cut(samples.values, samples.measured)
+    centred = tame - tame[samples.measured].mean()
     level = box_sum(np.where(samples.measured, centred, 0.0), cells) / np.maximum(box_sum(weight, cells), 1.0)
-    flat = centred - level
-    low, high = np.percentile(flat[samples.measured], [1, 99])
-    flat = np.clip(flat, low, high)
+    flat = _cut(centred - level, samples.measured)
     flat -= flat[samples.measured].mean()
     result: NDArray[np.float64] = np.where(samples.measured, flat, 0.0)
     return result
+
+
+def _cut(values: NDArray[np.float64], measured: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """To between the ``EXTREMES``-th lowest and highest of those that were measured, of which there must be one."""
+    ordered = np.sort(values[measured])
+    at = min(EXTREMES, (len(ordered) + 1) // 2) - 1
+    return np.clip(values, ordered[at], ordered[-at - 1])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import chance
+from . import chance, shuffling
 from .autocorrelation import Autocorrelation, autocorrelation
 from .comb import FEWEST_CYCLES, Tooth, best_period, comb
 from .cycle import Cycle, no_cycle
@@ -23,6 +23,8 @@ FEWEST = 20
 PARTS = (1.0, 0.66, 0.5)
 #: … but what holds in a later part has left a trace of at least so many standard deviations in the longer ones.
 TRACE_SIGMAS = 0.7
+#: A period this far above chance is one, whatever the noise; a nearer one must not come by shuffling the record, too.
+CERTAIN_SIGMAS = 10.0
 #: The median of followed cycles replaces the comb's period where this share of the record told its length, …
 TOLD = 0.65
 #: … neighbours are alike this much, …
@@ -63,6 +65,11 @@ def find_cycle(values: NDArray[np.float64], interval_s: float, times_s: NDArray[
             f"no stable period: the best, {tooth.period * look.part.interval_s:.3g} s, is {tooth.sigmas:.1f} standard "
             f"deviations above chance, {needed:.1f} are needed"
         )
+    if tooth.sigmas < CERTAIN_SIGMAS and shuffling.by_chance(look.part, tooth.period, tooth.sigmas, _height):
+        return no_cycle(
+            f"no stable period: {tooth.period * look.part.interval_s:.3g} s is the best, but in another order the same "
+            "samples are as regular"
+        )
     return _described(look.part, look.flat, tooth)
 
 
@@ -87,6 +94,11 @@ def strongest(samples: Samples) -> tuple[Look, Tooth] | None:
             best.append((look, tooth))
         looks += [] if look is None else [look]
     return max(best, key=lambda one: one[1].sigmas, default=None)
+
+
+def _height(samples: Samples) -> float:
+    best = strongest(samples)
+    return best[1].sigmas if best else 0.0
 
 
 def _look(part: Samples, longer: Sequence[Look]) -> Look | None:
