@@ -11,6 +11,7 @@ import numpy as np
 from paceline.events import DeviceSamples, JobDescribed, JobProfile, JobWindow
 
 from .cycles import Cycle, find_cycle, from_events
+from .job_end import JobEnd, Progress, job_end
 from .job_kinds import JobKindEstimate, classify
 from .series import Array
 
@@ -35,8 +36,7 @@ class JobState:
     job: str
     attempt: int = 0
     has_steps: bool = False
-    last_step: int | None = None
-    step_s: float | None = None
+    progress: Progress = field(default_factory=Progress)
     #: Of what was measured last; None: nothing was.
     seen_s: float | None = None
     ended_s: float | None = None
@@ -48,7 +48,7 @@ class JobState:
     def copy(self) -> "JobState":
         """The same, which later events leave as it is. A GPU's row of a second is replaced, never changed: shared."""
         seconds = OrderedDict((second, dict(rows)) for second, rows in self.seconds.items())
-        return replace(self, marks=deque(self.marks, MARKS), seconds=seconds)
+        return replace(self, marks=deque(self.marks, MARKS), seconds=seconds, progress=self.progress.copy())
 
     def see(self, at_s: float) -> None:
         """Something of it was measured at ``at_s``; what comes late changes nothing."""
@@ -92,16 +92,14 @@ class JobState:
                 return find_cycle(_array(activity[name]), 1.0)
         return None
 
-    def end_s(self, total_steps: int | None = None) -> float | None:
+    def end(self, total_steps: int | None = None) -> JobEnd | None:
         """When the last step will be done, where the number of steps is known."""
         total = total_steps or self.total_steps
-        if total is None or self.last_step is None or self.step_s is None or self.seen_s is None:
-            return None
-        return self.seen_s + max(0, total - 1 - self.last_step) * self.step_s
+        return None if total is None else job_end(self.progress, total, self.seen_s)
 
     def profile(self) -> JobProfile:
         """All of it, as it is published."""
-        kind, cycle = self.kind(), self.cycle()
+        kind, cycle, end = self.kind(), self.cycle(), self.end()
         newest = self.marks[-1] if len(self.marks) >= FEWEST_MARKS else self.seen_s
         following = None if cycle is None or cycle.next_s is None or newest is None else newest + cycle.next_s
         return JobProfile(
@@ -116,7 +114,9 @@ class JobState:
             cycle_confidence=None if cycle is None else cycle.confidence,
             cycle_next_s=following,
             cycle_drift_ratio=None if cycle is None else cycle.drift_ratio,
-            end_s=self.end_s(),
+            end_s=None if end is None else end.time_s,
+            end_low_s=None if end is None else end.low_s,
+            end_high_s=None if end is None else end.high_s,
             notes=[part.note for part in (kind, cycle) if part is not None and part.note],
         )
 
@@ -132,8 +132,9 @@ class JobProfiles:
         state = self._of(event.cluster, event.job, event.attempt)
         state.see(event.start_s + event.length_s)
         if event.steps:
-            state.has_steps, state.step_s = True, event.step_median_s
-            state.last_step = max(event.last_step, -1 if state.last_step is None else state.last_step)
+            state.has_steps = True
+            state.progress.reach(event.start_s, event.first_step - 1)
+            state.progress.reach(event.start_s + event.length_s, event.last_step)
         in_phase = any(event.phase_median_s.get(name, 0.0) > 0.0 for name in MARKING)
         if in_phase and not state.in_phase and (not state.marks or event.start_s > state.marks[-1]):
             state.marks.append(event.start_s)

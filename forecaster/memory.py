@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from paceline.events import SHORT_WINDOW_S, DeviceSamples, JobDescribed, JobProfile, JobWindow
 
 from .history import History, SeriesSubject
+from .job_end import JobEnd
 from .job_profiles import JobProfiles, JobState
 from .published import PublishedForecasts
 from .series import Array
@@ -140,11 +141,11 @@ class Memory:
                 copied = state.copy()
             yield copied
 
-    def ends_s(self, job: str, total_steps: int) -> float | None:
+    def end(self, cluster: str, job: str, total_steps: int) -> JobEnd | None:
         """When a job of so many steps will be done, or None where its pace is unknown."""
         with self._lock:
-            ends_s = [end for one in self._jobs.find(job) if (end := one.end_s(total_steps)) is not None]
-        return ends_s[0] if ends_s else None
+            copies = [one.copy() for one in self._jobs.find(job) if one.cluster == cluster]
+        return copies[0].end(total_steps) if copies else None
 
     def _count(self) -> None:
         self.counts.late, self.counts.refused = self._history.late, self._history.refused

@@ -5,13 +5,17 @@ Rule of this file: pure. What is not known stays unknown.
 
 import math
 from collections.abc import Mapping
+from datetime import tzinfo
 
 from paceline.events import JobProfile
 from paceline.words import LONGEST_NAME, is_undated
 
-from .moments import ahead, as_of, length
+from .moments import ahead, as_of, clock, length
 from .snapshot import name_of
 from .wording import ratio
+
+#: An end that is known to a minute needs no interval.
+SAME_S = 60.0
 
 
 def kind_words(profile: JobProfile) -> str:
@@ -69,3 +73,11 @@ def end_words(profile: JobProfile, now_s: float) -> str:
     if profile.end_s is None:
         return "unknown (total number of steps not given: paceline run --total-steps N)"
     return ahead(profile.end_s, now_s)
+
+
+def end_between(profile: JobProfile, now_s: float, zone: tzinfo) -> str:
+    """Between which times it ends with 80 %; "" where that is not known, or no more than a minute apart."""
+    low_s, high_s = profile.end_low_s, profile.end_high_s
+    if low_s is None or high_s is None or high_s - low_s <= SAME_S or is_undated(low_s, now_s):
+        return ""
+    return f"80 %: {clock(low_s, now_s, zone)} to {clock(high_s, now_s, zone)}"

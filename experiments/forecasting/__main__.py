@@ -26,7 +26,7 @@ from forecaster.models.registry import Registry, registry
 from forecaster.question import ENSEMBLE
 
 from ..markdown import write
-from . import cycles, evidence, job_kinds, report
+from . import cycles, ends, evidence, job_kinds, report
 from .contest import UNGATED, contest
 from .data import cases, missing, tasks
 
@@ -57,6 +57,7 @@ def main() -> int:
         "Cycles, found within 2 % of the true period, near within 5 %, wrong beyond", cycles.evaluate(args.data)
     )
     text += report.rows("Kinds of job", job_kinds.evaluate(args.data))
+    text += report.rows("Ends of jobs, errors and widths as shares of what was left", ends.evaluate(args.data))
     print(text)
     if args.write:
         write(ROOT / "docs" / "benchmarks.md", "forecasting", text)

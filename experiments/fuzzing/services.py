@@ -95,7 +95,7 @@ def _learn(data: bytes) -> None:
         memory.find(line.subject.key)
     for state in memory.running():
         state.profile()
-        memory.ends_s(state.job, 1000)
+        memory.end(state.cluster, state.job, 1000)
 
 
 def _backfill(data: bytes) -> None:

@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from fastapi import APIRouter, HTTPException, Query
+from msgspec import structs
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.types import JsonValue
 
@@ -29,6 +30,8 @@ from .questions import (
     refused,
 )
 
+#: Fields of a profile that say when a job ends.
+ENDS = ("end_s", "end_low_s", "end_high_s")
 MINUTE: list[JsonValue] = [round(0.2 + 0.1 * (second % 7 == 0), 2) for second in range(60)]
 
 
@@ -117,6 +120,8 @@ class ProfileAnswer(BaseModel):
     cycle_next_s: float | None
     cycle_drift_ratio: float | None
     end_s: float | None = Field(description="Unix time of the last step, where the number of steps is known.")
+    end_low_s: float | None = Field(description="It ends between this and `end_high_s` with 80 %.")
+    end_high_s: float | None
     notes: list[str]
 
 
@@ -164,13 +169,16 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
         of_job = next((one for one in profiles if cluster in (None, one.cluster)), None)
         if of_job is None:
             raise RefusedError(404, "job", f"no job {job!r} has reported")
-        end_s = of_job.end_s if total_steps is None else memory.ends_s(job, total_steps)
-        return _profile_answer(of_job, end_s)
+        if total_steps is not None:
+            end = await executor.run(memory.end, of_job.cluster, job, total_steps)
+            times = (None, None, None) if end is None else (end.time_s, end.low_s, end.high_s)
+            of_job = structs.replace(of_job, **dict(zip(ENDS, times, strict=True)))
+        return _profile_answer(of_job)
 
     return routes
 
 
-def _profile_answer(profile: JobProfile, end_s: float | None) -> ProfileAnswer:
+def _profile_answer(profile: JobProfile) -> ProfileAnswer:
     return ProfileAnswer(
         cluster=profile.cluster,
         job=profile.job,
@@ -183,7 +191,9 @@ def _profile_answer(profile: JobProfile, end_s: float | None) -> ProfileAnswer:
         cycle_confidence=profile.cycle_confidence,
         cycle_next_s=profile.cycle_next_s,
         cycle_drift_ratio=profile.cycle_drift_ratio,
-        end_s=end_s,
+        end_s=profile.end_s,
+        end_low_s=profile.end_low_s,
+        end_high_s=profile.end_high_s,
         notes=profile.notes,
     )
 

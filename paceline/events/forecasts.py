@@ -60,8 +60,8 @@ class JobProfile(Event, frozen=True, kw_only=True):
     """What kind of job this is, its cycle and its end, as far as known; None is *unknown*. Key: job; compacted.
 
     ``cycle_period_s`` is None where there is no stable period; ``cycle_drift_ratio`` is its change from the
-    first third of what was looked at to the last, as a share of it. ``time_s`` is of what was measured last; None is
-    *never*.
+    first third of what was looked at to the last, as a share of it. The job ends between ``end_low_s`` and
+    ``end_high_s`` with 80 %. ``time_s`` is of what was measured last; None is *never*.
     """
 
     cluster: LongWord
@@ -76,4 +76,6 @@ class JobProfile(Event, frozen=True, kw_only=True):
     cycle_next_s: Time | None = None
     cycle_drift_ratio: Number | None = None
     end_s: Time | None = None
+    end_low_s: Time | None = None
+    end_high_s: Time | None = None
     notes: list[str] = []

@@ -96,7 +96,7 @@ def test_a_new_attempt_starts_from_nothing() -> None:
     profiles = JobProfiles()
     profiles.on_window(window(99))
     profiles.on_window(window(1, attempt=1))
-    assert profiles.find("j")[0].last_step == 3
+    assert list(profiles.find("j")[0].progress) == [(1.0, 1), (2.0, 3)]
 
 
 def test_memory_is_bounded() -> None:
@@ -125,7 +125,7 @@ def test_a_job_that_was_never_measured_has_no_time() -> None:
     profiles = JobProfiles()
     profiles.on_described(described(total_steps="100"))
     (state,) = profiles.find("j")
-    assert (state.profile().time_s, state.profile().end_s, state.end_s(100)) == (None, None, None)
+    assert (state.profile().time_s, state.profile().end_s, state.end(100)) == (None, None, None)
     profiles.on_window(window(7))
     assert state.profile().time_s == 8.0
 
@@ -141,11 +141,18 @@ def test_a_label_that_is_no_number_of_steps_is_none(raw: str):
 
 
 def test_an_end_is_forecast_of_a_total_of_steps():
-    """What is left of them, at the pace of the newest window."""
+    """Published with its interval, which a job that has hardly begun has not made narrow."""
     profiles = JobProfiles()
     profiles.on_described(described(total_steps="1000000"))
     profiles.on_window(window(7))
-    (state,) = profiles.find("j")
-    end_s = state.profile().end_s
-    assert end_s is not None
-    assert end_s > 8.0
+    profile = profiles.find("j")[0].profile()
+    assert 8.0 < profile.end_low_s < profile.end_s < profile.end_high_s
+
+
+def test_a_job_of_more_steps_than_time_has_no_end():
+    """Whoever trains names the number of steps: an end that no event may hold is none, and the rest is published."""
+    profiles = JobProfiles()
+    profiles.on_described(described(total_steps="9" * 16))
+    profiles.on_window(window(7))
+    profile = profiles.find("j")[0].profile()
+    assert (profile.end_s, profile.end_low_s, profile.kind) == (None, None, "training")

@@ -61,6 +61,7 @@ def draw_jobs(shown: Shown, zone: tzinfo) -> None:
         over = (one.cluster, one.job) in ended
         end = "has ended" if over else profile_words.end_words(one, snapshot.now_s)
         at = "" if over or one.end_s is None else f", {clock(one.end_s, snapshot.now_s, zone)}"
+        between = "" if over else profile_words.end_between(one, snapshot.now_s, zone)
         due = "-" if over or due_s is None else f"{clock(due_s, snapshot.now_s, zone)}, {ahead(due_s, snapshot.now_s)}"
         cells = [
             name_of(one.cluster, one.job)[:120],
@@ -69,7 +70,11 @@ def draw_jobs(shown: Shown, zone: tzinfo) -> None:
             due,
         ]
         rows.append(
-            [*((text, "") for text in cells), (end + at, ""), (profile_words.as_of_words(one, snapshot.now_s), "n")]
+            [
+                *((text, "") for text in cells),
+                (f"{end}{at} ({between})" if between else end + at, ""),
+                (profile_words.as_of_words(one, snapshot.now_s), "n"),
+            ]
         )
     st.html(table(head, rows))
     if len(found) > JOBS:

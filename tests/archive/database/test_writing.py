@@ -17,6 +17,9 @@ from paceline.job_life import JobLife
 from tests.archive.database.asked import Database, batch
 from tests.derived_events import HOSTILE, described, finding, suggestion
 
+#: No name on the bus has more characters: those of jobs and nodes, those of kinds.
+LONGEST, LONGEST_KIND = 1024, 256
+
 LOW, HIGH = -(2**63), 2**63 - 1
 
 
@@ -162,19 +165,22 @@ def test_numbers_at_the_bounds_of_events_come_back(database: Database) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "text", [HOSTILE, "a\0b", "'; DROP TABLE finding; --", "%s :x {}", "x" * 1_000_000, "\\", "日" * 2000]
+    "text",
+    [HOSTILE, "a\0b", "'; DROP TABLE finding; --", "%s :x {}", "x" * 1_000_000, "\\", "日" * 2000],
+    ids=["signs", "nul", "statement", "placeholders", "megabyte", "backslash", "wide"],
 )
 def test_hostile_text_is_kept_and_found(database: Database, text: str) -> None:
     """As a name, in lists, and as a megabyte of words."""
-    where = {"cluster": text, "job": text, "nodes": [text], "devices": [text]}
+    name, kind = text[:LONGEST], text[:LONGEST_KIND]
+    where = {"cluster": name, "job": name, "nodes": [name], "devices": [name]}
     database.write(
-        finding(id=text, kind=text, cause=text, state=text, summary=text, group=text, **where),
-        suggestion(target=text, title=text, reason=text, because=text, manifest=text, steps=[text], **where),
-        described(cluster=text, job=text, node=text, labels={text: text}, backend=text),
+        finding(id=name, kind=kind, cause=kind, state=kind, summary=text, group=name, **where),
+        suggestion(target=name, title=text, reason=text, because=text, manifest=text, steps=[text], **where),
+        described(cluster=name, job=name, node=name, labels={kind: text}, backend=kind),
     )
     counted = "SELECT count(*) FROM finding JOIN finding_node ON finding = id JOIN job USING (cluster, job, attempt)"
     assert database.ask(counted) == [(1,)]
-    assert database.write(finding(id=text)).total() == 0
+    assert database.write(finding(id=name)).total() == 0
 
 
 def test_json_of_any_depth_that_is_read_is_written(database: Database) -> None:
