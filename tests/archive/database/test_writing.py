@@ -176,7 +176,7 @@ def test_hostile_text_is_kept_and_found(database: Database, text: str) -> None:
     database.write(
         finding(id=name, kind=kind, cause=kind, state=kind, summary=text, group=name, **where),
         suggestion(target=name, title=text, reason=text, because=text, manifest=text, steps=[text], **where),
-        described(cluster=name, job=name, node=name, labels={kind: text}, backend=kind),
+        described(cluster=name, job=name, node=name, labels={kind: name}, backend=kind),
     )
     counted = "SELECT count(*) FROM finding JOIN finding_node ON finding = id JOIN job USING (cluster, job, attempt)"
     assert database.ask(counted) == [(1,)]
