@@ -3,9 +3,11 @@
 Rule of this file: pure.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from paceline.events import Backtest, Forecast
+from paceline.events import Backtest, Forecast, IntervalScore
 
 from .memory import Held
 from .question import ENSEMBLE, ForecastResult, Question
@@ -42,8 +44,8 @@ def rounded(values: Array, low: float | None = None, high: float | None = None) 
     return np.clip(kept, -np.inf if low is None else low, np.inf if high is None else high)
 
 
-def event(held: Held, asked: Question, result: ForecastResult) -> Forecast:
-    """The answer as it is published."""
+def event(held: Held, asked: Question, result: ForecastResult, scores: Sequence[IntervalScore] = ()) -> Forecast:
+    """The answer as it is published; ``scores``: of those published before."""
     subject = held.subject
     return Forecast(
         cluster=subject.cluster,
@@ -71,4 +73,5 @@ def event(held: Held, asked: Question, result: ForecastResult) -> Forecast:
         recent_values=[value if np.isfinite(value) else None for value in rounded(held.values[-RECENT:]).tolist()],
         naive_values=[] if result.naive is None else rounded(result.naive, subject.low, subject.high).tolist(),
         maximum=subject.high,
+        interval_scores=list(scores),
     )

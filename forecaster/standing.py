@@ -4,7 +4,7 @@ Rule of this file: pure. Between two choices a forecast costs what the chosen me
 Intervals follow what came after them (``conformal``).
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,18 @@ MISSES = 6
 STEPS = (1, 3, 10, 40)
 #: Members of a smaller share are not asked between choices.
 LEAST_SHARE = 0.03
+#: With so many values counted of how intervals did, each counts half as much from then on: the newest say most.
+COUNTED = 960
 _RING = max(STEPS) + 1
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Of ``values`` that came ``steps`` after a forecast was published, so many lay ``inside`` its 80 % interval."""
+
+    steps: int
+    values: int
+    inside: int
 
 
 class Standing:
@@ -40,6 +51,7 @@ class Standing:
         self._misses = 0
         self._places = np.full(_RING, -1, dtype=np.int64)
         self._intervals = np.full((_RING, len(STEPS), 2), np.nan, dtype=np.float64)
+        self._counted = [(0, 0)] * len(STEPS)
 
     def outdated(self) -> bool:
         """Whether the series needs another choice."""
@@ -61,6 +73,10 @@ class Standing:
                 self._compare(place, float(values[len(values) - 1 - (newest - place)]))
         self._newest = newest
 
+    def scored(self) -> list[Scored]:
+        """How the intervals that were published did; of those ahead after which values came."""
+        return [Scored(step, *counted) for step, counted in zip(STEPS, self._counted, strict=True) if counted[0]]
+
     def publish(self, low: Array, high: Array) -> None:
         """The 80 % interval of each step ahead was published at the newest place."""
         row = self._newest % _RING
@@ -76,8 +92,18 @@ class Standing:
                 continue
             low, high = self._intervals[row, column]
             self.widths = self.widths.update(step, float(low), float(high), value)
-            if step == 1 and np.isfinite([low, high, value]).all():
-                self._misses = 0 if low <= value <= high else self._misses + 1
+            if np.isfinite([low, high, value]).all():
+                inside = bool(low <= value <= high)
+                self._counted[column] = _counted(self._counted[column], inside)
+                if step == 1:
+                    self._misses = 0 if inside else self._misses + 1
+
+
+def _counted(before: tuple[int, int], inside: bool) -> tuple[int, int]:
+    values, within = before
+    if values >= COUNTED:
+        values, within = values // 2, round(within / 2)
+    return values + 1, within + inside
 
 
 def _without_small(choice: Choice) -> Choice:

@@ -6,7 +6,7 @@ Rule of this file: it keeps the states and calls the decisions; it does no I/O. 
 import time
 from collections.abc import Callable, Container
 
-from paceline.events import Forecast
+from paceline.events import Forecast, IntervalScore
 
 from . import held_forecast
 from .forecast import chosen, repeated
@@ -56,4 +56,8 @@ class StandingForecasts:
         else:
             result = repeated(question, state.choice, self._models, widths)
         state.publish(result.values[:, _LOW], result.values[:, _HIGH])
-        return held_forecast.event(held, question, result)
+        scores = [
+            IntervalScore(steps=one.steps, values=one.values, inside_80_ratio=round(one.inside / one.values, 4))
+            for one in state.scored()
+        ]
+        return held_forecast.event(held, question, result, scores)

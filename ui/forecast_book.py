@@ -20,8 +20,8 @@ CELLS = 16_000_000
 LONGEST_STEP_S = 31 * 86_400.0
 #: Levels that are no further apart are the same.
 SAME = 1e-6
-#: Notes that are kept, and their length.
-NOTES, LONGEST = 8, 300
+#: Notes that are kept, and their length; scores of intervals.
+NOTES, LONGEST, SCORES = 8, 300, 8
 #: What is kept longest: names as in the keys of series.
 SCOPES = ("cluster", "job", "node", "device")
 
@@ -157,9 +157,10 @@ def _taken(event: events.Forecast, at_s: float) -> SeriesForecast:
     naive, busy = (_a_step(numbers, len(fan)) for numbers in (event.naive_values, event.busy_ratio or []))
     past = np.array([np.nan if value is None else value for value in event.recent_values[-PAST:]], np.float64)
     notes = [note[:LONGEST] for note in event.notes[:NOTES]]
+    scores = [one for one in event.interval_scores[:SCORES] if one.steps > 0 and 0.0 <= one.inside_80_ratio <= 1.0]
     small = {"levels": [], "values": [], "recent_values": [], "naive_values": [], "busy_ratio": None, "notes": notes}
     return SeriesForecast(
-        event=msgspec.structs.replace(event, **small),
+        event=msgspec.structs.replace(event, interval_scores=scores, **small),
         at_s=at_s,
         scope=scope_of(event.series),
         levels=levels,

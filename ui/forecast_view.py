@@ -26,6 +26,8 @@ TIE = 0.01
 SHOWN = 0.005
 #: The least stretch of free GPUs that is worth naming, as a share of what the forecast sees, and its longest.
 STRETCH_SHARE, STRETCH_S = 0.25, 3600.0
+#: Fewer values that came say nothing of how often intervals hold.
+FEWEST_SCORED = 20
 #: Numbers beyond are told by their power of ten.
 LARGE = 1e6
 
@@ -157,6 +159,16 @@ def badge(one: SeriesForecast) -> Badge:
     if gain <= TIE:
         return Badge("wait", "as good as naive", told)
     return Badge("good", f"{ratio(gain)} better than naive", told)
+
+
+def held_words(one: SeriesForecast) -> str:
+    """How often the 80 % intervals that were published of it held, by how far ahead; "" before enough values came."""
+    told = [
+        f"{ratio(score.inside_80_ratio)} {length(score.steps * one.event.interval_s)} ahead"
+        for score in one.event.interval_scores
+        if score.values >= FEWEST_SCORED
+    ]
+    return f"Published 80 % intervals held: {', '.join(told)}." if told else ""
 
 
 def _repeats(one: SeriesForecast) -> str:

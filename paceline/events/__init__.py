@@ -97,7 +97,7 @@ from paceline.events.findings import (
     Thresholds,
     advice_on,
 )
-from paceline.events.forecasts import Backtest, Forecast, JobKind, JobProfile
+from paceline.events.forecasts import Backtest, Forecast, IntervalScore, JobKind, JobProfile
 from paceline.events.machines import (
     DeviceDescribed,
     DevicePod,
@@ -246,6 +246,7 @@ __all__ = [
     "HostWindow",
     "How",
     "Index",
+    "IntervalScore",
     "JobDescribed",
     "JobKind",
     "JobProfile",

@@ -21,6 +21,14 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
     coverage_80_ratio: Number | None = None
 
 
+class IntervalScore(msgspec.Struct, frozen=True, kw_only=True):
+    """How the 80 % intervals that were published ``steps`` ahead did: of ``values`` that came, the share inside."""
+
+    steps: Count
+    values: Count
+    inside_80_ratio: Number
+
+
 class Forecast(Event, frozen=True, kw_only=True):
     """What a series will do. Key: series.
 
@@ -30,6 +38,7 @@ class Forecast(Event, frozen=True, kw_only=True):
     ``recent_values`` are the newest it was made from, every ``interval_s`` and the last at ``time_s``; None is a gap.
     ``naive_values``, one a step, is what the seasonal naive forecast of the back-test says, or the plain one without a
     season; none where it cannot be made. No value is above ``maximum``: 1 of a ratio, the size of a memory.
+    ``interval_scores`` are of the newest published forecasts of this series; none before values came.
     """
 
     cluster: LongWord
@@ -51,6 +60,7 @@ class Forecast(Event, frozen=True, kw_only=True):
     recent_values: list[Number | None] = []
     naive_values: list[Number] = []
     maximum: Number | None = None
+    interval_scores: list[IntervalScore] = []
 
 
 JobKind = Literal["training", "inference", "interactive", "data_prep", "batch_inference", "idle", "unknown"]

@@ -137,7 +137,7 @@ def test_waiting_in_vain_is_told_from_a_wrong_value(crash: str, timed_out: bool)
 @pytest.mark.slow
 @pytest.mark.landing
 def test_a_report_says_the_same_where_workers_send_one_a_test(tmp_path: Path) -> None:
-    """What failed and where, how many, which marks; and how long it took with set-up and teardown."""
+    """What failed and where, at once and in the end, how many, which marks; how long it took, set-up included."""
     (tmp_path / "test_each.py").write_text(EACH_END)
     reports = []
     for plugins in ([], ["-p", "one_report"]):
@@ -147,6 +147,10 @@ def test_a_report_says_the_same_where_workers_send_one_a_test(tmp_path: Path) ->
         environ = {name: value for name, value in environ.items() if not name.startswith("PYTEST_")}
         done = subprocess.run(command, cwd=tmp_path, env=environ, check=False, capture_output=True, text=True)
         assert done.returncode == 1, done.stdout + done.stderr
+        at_once, _, at_the_end = done.stdout.partition("= FAILURES =")
+        assert "FAILED test_each.py::test_fails: assert 1 == 2" in at_once
+        assert at_once.count("FAILED") == 3, "each as it comes"
+        assert at_the_end
         reports.append(gate.read_report(path))
     ever, once = reports
     assert len(ever.failures) == 3

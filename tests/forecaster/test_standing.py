@@ -12,7 +12,7 @@ from forecaster.history import SeriesSubject
 from forecaster.memory import Memory
 from forecaster.models.registry import shipped
 from forecaster.question import Question
-from forecaster.standing import EVERY, MISSES, STEPS, Standing
+from forecaster.standing import COUNTED, EVERY, MISSES, STEPS, Standing
 from forecaster.standing_forecasts import CHOOSING_S, StandingForecasts
 
 MODELS = shipped()
@@ -119,6 +119,30 @@ def test_a_short_forecast_is_compared_as_far_as_it_goes() -> None:
     before = state.widths
     state.update(140, np.append(np.full(39, np.nan), 9.0))
     assert state.widths == before
+
+
+def test_published_intervals_are_scored_by_how_far_ahead() -> None:
+    """Every value that came counts once a step ahead, what was not measured does not, and a fifth lay outside."""
+    state = started()
+    assert state.scored() == []
+    for step in range(1, 201):
+        value = np.nan if step == 7 else 9.0 if step % 5 == 0 else 0.5
+        state.update(100 + step, np.array([value]))
+        state.publish(LOW, HIGH)
+    scored = {one.steps: one for one in state.scored()}
+    assert {step: one.values for step, one in scored.items()} == {1: 199, 3: 197, 10: 191, 40: 161}
+    assert all(abs(one.inside / one.values - 0.8) < 0.02 for one in scored.values())
+
+
+def test_how_intervals_did_long_ago_fades() -> None:
+    """After as many values again the newest say most, and counts stay bounded."""
+    state = started()
+    for step in range(1, 3 * COUNTED):
+        state.update(100 + step, np.array([9.0 if step < 2 * COUNTED else 0.5]))
+        state.publish(LOW, HIGH)
+    (newest,) = (one for one in state.scored() if one.steps == 1)
+    assert newest.values <= COUNTED
+    assert newest.inside / newest.values > 0.7
 
 
 @pytest.mark.long

@@ -38,6 +38,10 @@ def forecast(key: str, now_s: float, **changed: Any) -> events.Forecast:
         "season_s": 5280.0,
         "backtest": events.Backtest(moments=4, steps=60, loss=0.61, naive_loss=0.98, coverage_80_ratio=0.82),
         "recent_values": past.tolist(),
+        "interval_scores": [
+            events.IntervalScore(steps=steps, values=240, inside_80_ratio=inside)
+            for steps, inside in ((1, 0.81), (10, 0.79), (40, 0.68))
+        ],
         "naive_values": (wave[120:] - swing / 2).tolist(),
     }
     return events.Forecast(**{**given, **changed})
@@ -58,6 +62,8 @@ def profile(job: str, now_s: float, **changed: Any) -> events.JobProfile:
         "cycle_next_s": now_s + 312.0,
         "cycle_drift_ratio": 0.02,
         "end_s": now_s + 11_000.0,
+        "end_low_s": now_s + 10_300.0,
+        "end_high_s": now_s + 12_500.0,
         "notes": ["it closes training steps", "24 events; 96 % follow the period within 5 %"],
     }
     return events.JobProfile(**{**given, **changed})

@@ -12,7 +12,7 @@ from ui.feed import Feed
 from ui.figure_frame import as_csv
 from ui.forecast_book import ForecastBook
 from ui.forecast_figure import busy_chart, fan_chart
-from ui.forecast_view import badge, staleness
+from ui.forecast_view import badge, held_words, staleness
 from ui.moments import as_of
 from ui.screens.forecast import notice_of
 from ui.theme import DARK
@@ -102,6 +102,42 @@ def test_free_gpus_tonight(heard, open_page):
     assert "GPUs free in cluster default" in shown
     assert "most from 14:00 to 14:15, 80 %: 9 to 12" in shown
     assert "forecast of 60 min" in shown
+    assert "Published 80 % intervals held: 81 % 60 s ahead, 79 % 10 min ahead, 68 % 40 min ahead." in shown
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        ([(1, 240, 0.8), (10, 19, 0.9)], "Published 80 % intervals held: 80 % 60 s ahead."),
+        ([(1, 19, 0.8)], ""),
+        ([], ""),
+        ([(0, 100, 0.8), (-3, 100, 0.8), (1, 100, 1.5), (1, 100, -0.1)], ""),
+        ([(step, 100, 0.5) for step in range(1, 1000)], None),
+    ],
+)
+def test_how_published_intervals_did_is_told_once_enough_came(scores, words):
+    """Numbers of another process: what is none is left out, and no more are told than a forecaster has."""
+    told = [events.IntervalScore(steps=steps, values=values, inside_80_ratio=ratio) for steps, values, ratio in scores]
+    shown = held_words(held(forecast(FREE, NOW_S, interval_scores=told)))
+    assert shown == words if words is not None else shown.count("ahead") <= 8
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (600.0, 4200.0, "80 %: 13:56 to 14:56"),
+        (600.0, 640.0, ""),
+        (None, 600.0, ""),
+        (600.0, None, ""),
+        (4200.0, 600.0, ""),
+    ],
+)
+def test_a_job_ends_between_two_times(low, high, words):
+    """Where both are known and apart."""
+    one = profile("a", NOW_S, **{
+        name: None if after is None else NOW_S + after for name, after in (("end_low_s", low), ("end_high_s", high))
+    })  # fmt: skip
+    assert profile_words.end_between(one, NOW_S, UTC) == words
 
 
 def test_profiles_say_kind_cycle_and_end(heard, open_page):
@@ -109,7 +145,12 @@ def test_profiles_say_kind_cycle_and_end(heard, open_page):
     nothing = {"kind": "unknown", "kind_probability": 0.4, "kind_probabilities": {"inference": 0.4}}
     nothing |= {"cycle_period_s": None, "cycle_next_s": None, "end_s": None}
     shown = text_of(open_page(heard(profile("a", NOW_S), profile("b", NOW_S, **nothing))))
-    wanted = ["training 99 %", "every 20 min, confidence 93 %", "in 4 min 42 s", "in 3 h 2 min"]
+    wanted = [
+        "training 99 %",
+        "every 20 min, confidence 93 %",
+        "in 4 min 42 s",
+        "in 3 h 2 min, 16:50 (80 %: 16:38 to 17:15)",
+    ]
     wanted += [
         "unknown (at most inference, 40 %)",
         "no stable period",

@@ -11,7 +11,7 @@ from paceline.words import LONGEST_NAME, age
 
 from ..forecast_book import SeriesForecast
 from ..forecast_figure import busy_chart, fan_chart
-from ..forecast_view import amount, badge, job_of, label, listed, staleness
+from ..forecast_view import amount, badge, held_words, job_of, label, listed, staleness
 from ..moments import as_of, clock, length, zone_of
 from ..notices import DOCTOR, Notice
 from ..snapshot import Snapshot
@@ -146,7 +146,8 @@ def _tiles(one: SeriesForecast, snapshot: Snapshot, zone: tzinfo) -> None:
     what = f"of {one.event.history:,} values, every {length(one.event.interval_s)}"
     tiles.append(summary.tile("Made by", (one.event.model.replace("_", " ")[:LONGEST_NAME], ""), what))
     made = f"published {clock(one.at_s, snapshot.now_s, zone)}, {age(snapshot.now_s, one.at_s)}"
-    st.html(f'<div class="pl"><div class="pl-tiles">{"".join(tiles)}</div><p class="muted">{safe(made)}</p></div>')
+    said = " ".join(filter(None, [f"{made}.", held_words(one)]))
+    st.html(f'<div class="pl"><div class="pl-tiles">{"".join(tiles)}</div><p class="muted">{safe(said)}</p></div>')
 
 
 def _median(one: SeriesForecast, at: int) -> str:

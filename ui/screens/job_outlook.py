@@ -8,7 +8,7 @@ from paceline.words import verdict
 
 from .. import profile_words
 from ..forecast_book import SeriesForecast
-from ..forecast_view import amount, best_stretch, filling, label
+from ..forecast_view import amount, best_stretch, filling, held_words, label
 from ..moments import ahead, clock, length
 from ..snapshot import Snapshot, name_of
 from ..wording import command, ratio, safe, table
@@ -39,7 +39,9 @@ def _free(one: SeriesForecast, now_s: float, zone: tzinfo) -> str:
     when = f"most from {clock(best.start_s, now_s, zone)} to {clock(best.end_s, now_s, zone)}"
     likely = "" if best.low is None or best.high is None else f", 80 %: {best.low:,.0f} to {best.high:,.0f}"
     seen = f"; forecast of {length(len(one.fan) * one.event.interval_s)}"
-    return summary.tile(name, (f"{best.median:,.0f}" if best.median < 1e9 else "many", of_all), when + likely + seen)
+    held = held_words(one)
+    below = f"{when}{likely}{seen}" + (f". {held}" if held else "")
+    return summary.tile(name, (f"{best.median:,.0f}" if best.median < 1e9 else "many", of_all), below)
 
 
 def draw_jobs(shown: Shown, zone: tzinfo) -> None:

@@ -17,6 +17,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+from paceline.training import activation
+
 RANKS, LAST, STEPS, ODD = 3, 6, 12, 2
 
 
@@ -35,8 +37,15 @@ def thread(case):
     sys.exit(0)
 
 
+def until_heard():
+    """Wait until what this rank measured has been sent: one that dies before that is known to nobody."""
+    while (timed := activation.current()) is not None and not (timed.probe.taken or timed.probe.stopped):
+        time.sleep(0.02)
+
+
 def die(case, rank):
     """What happens in step ``LAST``."""
+    until_heard()
     if case == "all":
         fail()
     if case == "interrupt":
