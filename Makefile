@@ -135,6 +135,7 @@ DEMO_STACK := training streams collectors ui forecaster control embedded
 lock:  ## pin what pyproject.toml asks for, with hashes and no index address
 	@$(COMPILE) pyproject.toml --all-extras --group dev -o requirements.lock
 	@$(COMPILE) --group bench pyproject.toml --all-extras --group dev -c requirements.lock -o deploy/requirements/bench.lock
+	@$(COMPILE) --group anchors -o deploy/requirements/anchors.lock
 	@$(COMPILE) --group fuzz pyproject.toml --all-extras --group dev -c requirements.lock -o deploy/requirements/fuzz.lock
 	@$(COMPILE) --group frameworks pyproject.toml --extra streams --extra training -c requirements.lock \
 	  -o deploy/requirements/frameworks.lock
@@ -243,6 +244,11 @@ bench-streams: bench-env  ## rows per second and delay through broker and Faust,
 .PHONY: bench-forecasting
 bench-forecasting: env  ## forecasts, cycles and kinds of job on recorded data (DATA=FOLDER, ARGS='--write')
 	@$(BIN)/python -m experiments.forecasting $(if $(DATA),--data $(DATA)) $(ARGS)
+
+.PHONY: bench-anchors
+bench-anchors:  ## AutoETS, AutoTheta and MSTL of statsforecast on the cases of bench-forecasting, in an environment of their own (DATA=FOLDER)
+	@PYTHON=$(PYTHON) deploy/environment.sh .paceline/anchors deploy/requirements/anchors.lock
+	@.paceline/anchors/bin/python -m experiments.forecasting.anchors $(if $(DATA),--data $(DATA)) $(ARGS)
 
 .PHONY: bench-forecaster
 bench-forecaster: env  ## what a fleet's forecasts cost, a batch's seconds, and whether free GPUs came as was said (ARGS='--only free')

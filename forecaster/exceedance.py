@@ -3,6 +3,7 @@
 Rule of this file: pure.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,12 +40,23 @@ def exceedance(values: Array, levels: Array, limit: float, interval_s: float) ->
 
 
 def above(row: Array, levels: Array, limit: float) -> float:
-    """The share of futures at or above ``limit``; outside the outermost levels, theirs."""
+    """The share of futures at or above ``limit``; beyond the outermost levels it falls on as between the outer two.
+
+    >>> [round(above(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.5, 0.9]), limit), 3) for limit in (0.0, 1.0, 2.5, 4.0)]
+    [0.98, 0.9, 0.3, 0.02]
+    """
+    if row[0] < limit <= row[-1]:
+        return float(1.0 - np.interp(limit, row, levels))
     if limit <= row[0]:
-        return 1.0 if limit < row[0] else float(1.0 - levels[0])
-    if limit > row[-1]:
-        return 0.0
-    return float(1.0 - np.interp(limit, row, levels))
+        return 1.0 - _beyond(row[0] - limit, row[1] - row[0], levels[0], levels[1]) if len(row) > 1 else 1.0
+    return _beyond(limit - row[-1], row[-1] - row[-2], 1.0 - levels[-1], 1.0 - levels[-2]) if len(row) > 1 else 0.0
+
+
+def _beyond(distance: float, apart: float, outer: float, inner: float) -> float:
+    """What is left so far beyond the outermost level, which is ``apart`` from the one inside it: an exponential tail."""
+    if apart <= 0.0:
+        return 0.0 if distance > 0.0 else float(outer)
+    return float(outer) * math.exp(-float(distance) / float(apart) * math.log(inner / outer))
 
 
 def _first(reached: np.ndarray[tuple[int], np.dtype[np.bool_]], interval_s: float) -> float | None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from forecaster.job_kinds.labelled_jobs import LabelledJob, pieces, read, resampled, rescaled
-from forecaster.job_kinds.train import SEED, Judged, leave_one_out, macro_f1, predicted, reach_of
+from forecaster.job_kinds.train import SEED, Judged, by_job, leave_out, macro_f1, predicted, reach_of
 
 Condition = Callable[[LabelledJob], Iterable[LabelledJob]]
 
@@ -39,7 +39,7 @@ def conditions() -> dict[str, Condition]:
 
 def evaluate(data: Path) -> list[dict[str, Any]]:
     """One row a condition: how many records, macro F1, and the share left unknown."""
-    judged = leave_one_out(read(data))
+    judged = leave_out(read(data), by_job)
     reach = reach_of(judged)
     judged = [Judged(one.job, replace(one.model, reach=reach)) for one in judged]
     rows = []

@@ -27,26 +27,33 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class LabelledJob:
-    """One job: its series at ``interval_s``, and what it was."""
+    """One job: its series at ``interval_s``, what it was, and which program it ran: others of the same are alike."""
 
     job: str
     kind: str
+    program: str
     interval_s: float
     series: dict[str, NDArray[np.float64]]
 
 
 def read(folder: Path) -> list[LabelledJob]:
-    """The labelled jobs in ``folder`` (``own_jobs_5hz.parquet`` with ``own_jobs_index.csv``)."""
+    """The labelled jobs in ``folder`` (``own_jobs_5hz.parquet`` with ``own_jobs_index.csv``).
+
+    An index without a column ``program`` has one program a label. A label that is no kind, ``unknown``, is of jobs that
+    are none of them.
+    """
     import pandas
 
-    index = pandas.read_csv(folder / INDEX).set_index("job")["label"]
+    index = pandas.read_csv(folder / INDEX).set_index("job")
     jobs = []
     for job, rows in pandas.read_parquet(folder / TELEMETRY).sort_values("t").groupby("job"):
         age = rows["t"].to_numpy() - rows["t"].iloc[0]
         rows = rows[(age > START_S) & (age < age[-1] - END_S)]
         series = {name: rows[column].to_numpy(np.float64) * unit for column, (name, unit) in COLUMNS.items()}
-        label = str(index[job])
-        jobs.append(LabelledJob(str(job), LABELS.get(label, label), INTERVAL_S, series))
+        label = str(index["label"][job])
+        kind = LABELS.get(label, label)
+        program = str(index["program"][job]) if "program" in index else f"{folder.name}: {kind}"
+        jobs.append(LabelledJob(f"{folder.name}: {job}", kind, program, INTERVAL_S, series))
     return jobs
 
 

@@ -8,7 +8,7 @@ and with series missing. Scores are by job: a job is never judged by a model tha
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,13 +128,31 @@ class Judged:
     model: KindModel
 
 
-def leave_one_out(jobs: Sequence[LabelledJob]) -> list[Judged]:
-    """For each job, a model that was trained on all others."""
-    random = np.random.default_rng(SEED)
-    rows, familiar = gathered(variations(jobs, random)), gathered(jobs)
-    return [
-        Judged(one, fit(rows.of(rows.job != one.job), familiar.of(familiar.job != one.job), random)) for one in jobs
-    ]
+def leave_out(jobs: Sequence[LabelledJob], group_of: Callable[[LabelledJob], str]) -> list[Judged]:
+    """For each job, a model that was trained on all jobs of other groups: of other programs, say."""
+    random, known = np.random.default_rng(SEED), of_kinds(jobs)
+    rows, familiar = gathered(variations(known, random)), gathered(known)
+    groups = {one.job: group_of(one) for one in jobs}
+    models = {}
+    for group in sorted(set(groups.values())):
+        others = [name for name, of in groups.items() if of != group]
+        models[group] = fit(rows.of(np.isin(rows.job, others)), familiar.of(np.isin(familiar.job, others)), random)
+    return [Judged(one, models[groups[one.job]]) for one in jobs]
+
+
+def of_kinds(jobs: Sequence[LabelledJob]) -> list[LabelledJob]:
+    """Those that are of a kind that has a name."""
+    return [one for one in jobs if one.kind in JOB_KINDS]
+
+
+def by_job(job: LabelledJob) -> str:
+    """Each job is a group of its own."""
+    return job.job
+
+
+def by_program(job: LabelledJob) -> str:
+    """Jobs of a program are a group."""
+    return job.program
 
 
 def macro_f1(pairs: Sequence[tuple[str, str]]) -> float:
@@ -149,7 +167,8 @@ def macro_f1(pairs: Sequence[tuple[str, str]]) -> float:
 
 def reach_of(judged: Sequence[Judged]) -> float:
     """How far windows of unseen jobs are from the familiar ones, and a margin."""
-    far = [one.model.distance(one.model.standardised(feature_rows(one.job))) for one in judged]
+    known = [one for one in judged if one.job.kind in JOB_KINDS]
+    far = [one.model.distance(one.model.standardised(feature_rows(one.job))) for one in known]
     return float(np.quantile(np.concatenate(far), FAMILIAR)) * LENIENCE
 
 
@@ -184,15 +203,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("folder", type=Path, help=f"where {TELEMETRY} and its index are")
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help=f"where {TELEMETRY} and its index are")
     parser.add_argument("-o", "--output", type=Path, help="file to write; without it, the screen")
     options = parser.parse_args(arguments)
     try:
-        jobs = read(options.folder)
+        jobs = [job for folder in options.folders for job in read(folder)]
     except (OSError, KeyError) as error:
-        print(f"cannot read the recordings in {options.folder}: {error}", file=sys.stderr)
+        print(f"cannot read the recordings: {error}", file=sys.stderr)
         return 2
-    judged = leave_one_out(jobs)
+    judged = leave_out(jobs, by_job)
     scores = {
         "macro F1 of jobs": macro_f1([(one.job.kind, predicted(one, one.job)) for one in judged]),
         "macro F1 of 30 s": macro_f1(
@@ -200,7 +219,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ),
     }
     random = np.random.default_rng(SEED)
-    model = fit(gathered(variations(jobs, random)), gathered(jobs), random, reach_of(judged))
+    known = of_kinds(jobs)
+    model = fit(gathered(variations(known, random)), gathered(known), random, reach_of(judged))
     text = json.dumps(content(model, scores, jobs))
     print(", ".join(f"{name} {score:.3f}" for name, score in scores.items()), file=sys.stderr)
     if options.output:

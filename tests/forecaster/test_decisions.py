@@ -7,7 +7,7 @@ import pytest
 
 from forecaster import backtest, ensemble, publisher, scores, zero_inflation
 from forecaster.context import ForecastContext
-from forecaster.exceedance import exceedance
+from forecaster.exceedance import above, exceedance
 from forecaster.grid import GridError, gridded
 from forecaster.models.naive import naive, seasonal_naive
 from forecaster.series import Series
@@ -134,6 +134,21 @@ def test_when_memory_is_full() -> None:
     assert (full.early_s, full.median_s) == (6 * 60.0, 16 * 60.0)
     assert exceedance(values, levels, 1000.0, 60.0) == exceedance(values, levels, 1000.0, 1.0)
     assert exceedance(values, levels, 1000.0, 60.0).median_s is None
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+def test_beyond_the_outermost_levels_nothing_is_certain_at_once(scale: float) -> None:
+    """It falls on without a jump, the same on both sides, and to nothing in the end; a level that all share is certain."""
+    levels = np.array([0.1, 0.5, 0.9])
+    row = np.array([-1.0, 0.0, 1.0]) * scale
+    limits = np.linspace(-6.0, 6.0, 121) * scale
+    shares = np.array([above(row, levels, float(limit)) for limit in limits])
+    assert (np.diff(shares) <= 0.0).all()
+    assert np.abs(np.diff(shares)).max() < 0.05
+    assert shares + shares[::-1] == pytest.approx(np.ones(121), abs=1e-9)
+    assert (shares[0] > 0.999, shares[-1] < 0.001) == (True, True)
+    same = np.full(3, scale)
+    assert [above(same, levels, limit * scale) for limit in (0.5, 1.0, 1.5)] == [1.0, 0.9, 0.0]
 
 
 def test_a_level_that_members_reach_together_is_reached() -> None:

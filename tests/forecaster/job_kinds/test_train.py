@@ -1,10 +1,12 @@
 """Training: a model learns made-up jobs and is scored by jobs it never saw."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from forecaster.job_kinds.labelled_jobs import LabelledJob
-from forecaster.job_kinds.train import fit, gathered, leave_one_out, macro_f1, main, predicted, variations
+from forecaster.job_kinds.train import by_job, by_program, fit, gathered, leave_out, macro_f1, main, predicted, variations
 
 
 def job(name, kind, random, seconds=60):
@@ -18,7 +20,7 @@ def job(name, kind, random, seconds=60):
         "disk_write_bytes_per_s": 1e5 * busy * random.random(size),
         "voluntary_switches_per_s": 20.0 * busy * random.random(size),
     }
-    return LabelledJob(name, kind, 0.2, series)
+    return LabelledJob(name, kind, name[:-1], 0.2, series)
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +32,25 @@ def jobs():
 @pytest.mark.slow
 def test_jobs_are_judged_by_models_that_never_saw_them(jobs):
     """Every job is right, and no model's examples hold a window of its own."""
-    judged = leave_one_out(jobs)
+    judged = leave_out(jobs, by_job)
     assert macro_f1([(one.job.kind, predicted(one, one.job)) for one in judged]) == 1.0
     for one in judged:
         own = one.model.standardised(gathered([one.job]).features)
         assert one.model.distance(own).min() > 0
+
+
+@pytest.mark.slow
+def test_programs_are_judged_by_models_that_never_saw_any_job_of_theirs(jobs):
+    """Nor do jobs of no kind teach anything: they are judged, too."""
+    random = np.random.default_rng(2)
+    strange = [replace(job(f"strange{at}", "batch_inference", random), kind="unknown") for at in range(2)]
+    others = [replace(one, program=f"other {one.program}") for one in jobs[:2]]
+    judged = leave_out([*jobs, *others, *strange], by_program)
+    for one in judged:
+        of_program = [other for other in (*jobs, *others) if other.program == one.job.program]
+        for other in of_program:
+            assert one.model.distance(one.model.standardised(gathered([other]).features)).min() > 0
+    assert {predicted(one, one.job) for one in judged if one.job.program == "strange"} == {"batch_inference"}
 
 
 @pytest.mark.long
