@@ -1,7 +1,8 @@
 """How well kinds of job are told, by jobs the model never saw, as recorded and as other machines would have recorded.
 
-Every job is judged by a model that was trained on all the others; development and held out are one here, because no
-job has a part in its own judgement. An answer of *unknown* counts as wrong.
+Every job is judged by a model that was trained on all the others, and by one that has seen no job of its program;
+development and held out are one here, because no job has a part in its own judgement. An answer of *unknown* counts as
+wrong but for jobs of no kind: compilers.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,8 +13,19 @@ from typing import Any
 import numpy as np
 
 from forecaster.job_kinds.labelled_jobs import LabelledJob, pieces, read, resampled, rescaled
-from forecaster.job_kinds.train import SEED, Judged, by_job, leave_out, macro_f1, predicted, reach_of
+from forecaster.job_kinds.train import (
+    SEED,
+    Judged,
+    by_job,
+    by_program,
+    leave_out,
+    macro_f1,
+    predicted,
+    reach_of,
+)
 
+#: Telemetry of the programs beside this file.
+RECORDED = Path(__file__).parent / "recorded_jobs"
 Condition = Callable[[LabelledJob], Iterable[LabelledJob]]
 
 
@@ -37,14 +49,32 @@ def conditions() -> dict[str, Condition]:
     }
 
 
+def labelled(data: Path) -> list[LabelledJob]:
+    """The jobs in ``data``, and those that ``record`` has made."""
+    return [*read(data), *read(RECORDED)]
+
+
 def evaluate(data: Path) -> list[dict[str, Any]]:
-    """One row a condition: how many records, macro F1, and the share left unknown."""
-    judged = leave_out(read(data), by_job)
-    reach = reach_of(judged)
-    judged = [Judged(one.job, replace(one.model, reach=reach)) for one in judged]
+    """One row a condition: how many records, macro F1 and the share left unknown, by jobs and by programs left out."""
+    jobs = labelled(data)
+    told = {"job": _judged(leave_out(jobs, by_job)), "program": _judged(leave_out(jobs, by_program))}
     rows = []
     for name, changed in conditions().items():
-        pairs = [(one.job.kind, predicted(one, record)) for one in judged for record in changed(one.job)]
-        unknown = sum(answer == "unknown" for _, answer in pairs) / len(pairs)
-        rows.append({"condition": name, "records": len(pairs), "macro_f1": macro_f1(pairs), "unknown": unknown})
+        row: dict[str, Any] = {"condition": name}
+        records = {one.job: list(changed(one)) for one in jobs}
+        for group, judged in told.items():
+            pairs = [(one.job.kind, predicted(one, record)) for one in judged for record in records[one.job.job]]
+            answered = [kind == answer for kind, answer in pairs if answer != "unknown"]
+            row |= {
+                "records": len(pairs),
+                f"F1 by {group}": macro_f1(pairs),
+                f"unknown by {group}": 1.0 - len(answered) / len(pairs),
+                f"right of the rest by {group}": sum(answered) / max(len(answered), 1),
+            }
+        rows.append(row)
     return rows
+
+
+def _judged(judged: list[Judged]) -> list[Judged]:
+    reach = reach_of(judged)
+    return [Judged(one.job, replace(one.model, reach=reach)) for one in judged]

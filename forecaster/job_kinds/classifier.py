@@ -15,6 +15,9 @@ from .windows import ACTIVITY, LONGEST_INTERVAL_S, SHORTEST_S, Window, cut, seco
 
 #: The likeliest kind must be likelier than all others together.
 SURE = 0.5
+#: The model is surer of programs that it has not seen than it is right: the logarithms of its probabilities are divided
+#: by this, with which it says as much as came true of programs left out of its training.
+TEMPERATURE = 1.75
 #: Windows vote by the logarithm of their probabilities; none may veto: each probability counts at least this much.
 NO_VETO = 0.02
 #: How much likelier collectives make each kind. Prior knowledge, not trained: training synchronises its ranks every
@@ -73,7 +76,8 @@ def _votes(model: KindModel, standard: NDArray[np.float64], activity: str, rows:
     """Probability of each kind over all windows."""
     each = np.exp(model.log_probabilities(standard))
     mean = np.exp(np.log((each + NO_VETO) / (1 + NO_VETO * len(model.kinds))).mean(axis=0))
-    votes = dict(zip(model.kinds, (mean / mean.sum()).tolist(), strict=True))
+    calm = (mean / mean.sum()) ** (1.0 / TEMPERATURE)
+    votes = dict(zip(model.kinds, (calm / calm.sum()).tolist(), strict=True))
     if activity != "cpu_ratio":
         # A steady GPU trains or infers in batches: its activity alone does not tell.
         votes["training"] = votes["batch_inference"] = (votes["training"] + votes["batch_inference"]) / 2

@@ -52,8 +52,8 @@ def read(folder: Path) -> list[LabelledJob]:
         series = {name: rows[column].to_numpy(np.float64) * unit for column, (name, unit) in COLUMNS.items()}
         label = str(index["label"][job])
         kind = LABELS.get(label, label)
-        program = str(index["program"][job]) if "program" in index else f"{folder.name}: {kind}"
-        jobs.append(LabelledJob(f"{folder.name}: {job}", kind, program, INTERVAL_S, series))
+        program = str(index["program"][job]) if "program" in index else f"{folder}: {kind}"
+        jobs.append(LabelledJob(f"{folder}: {job}", kind, program, INTERVAL_S, series))
     return jobs
 
 

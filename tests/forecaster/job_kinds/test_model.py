@@ -19,7 +19,7 @@ def test_the_model_states_its_version_data_and_scores(content):
     """A reader of the file knows what it is."""
     assert content["version"]
     assert content["trained_on"]
-    assert all(0 < score <= 1 for score in content["scores"]["by job, leave one job out"].values())
+    assert all(0 < score <= 1 for score in content["scores"]["leave one program out"].values())
 
 
 def test_a_model_of_another_format_is_refused(content):

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from forecaster.job_kinds.labelled_jobs import LabelledJob
-from forecaster.job_kinds.train import by_job, by_program, fit, gathered, leave_out, macro_f1, main, predicted, variations
+from forecaster.job_kinds.train import (
+    by_job,
+    by_program,
+    fit,
+    gathered,
+    leave_out,
+    macro_f1,
+    main,
+    predicted,
+    variations,
+)
 
 
 def job(name, kind, random, seconds=60):
@@ -14,7 +24,7 @@ def job(name, kind, random, seconds=60):
     busy = kind == "batch_inference"
     size = seconds * 5
     series = {
-        "cpu_ratio": (0.8 + 0.1 * random.random(size)) if busy else 0.01 * (random.random(size) > 0.98),
+        "cpu_ratio": (0.8 if busy else 0.002) * (1.0 + 0.1 * random.random(size)),
         "memory_used_bytes": np.full(size, 1e9) + 1e4 * random.random(size),
         "disk_read_bytes_per_s": np.zeros(size),
         "disk_write_bytes_per_s": 1e5 * busy * random.random(size),
@@ -44,7 +54,7 @@ def test_programs_are_judged_by_models_that_never_saw_any_job_of_theirs(jobs):
     """Nor do jobs of no kind teach anything: they are judged, too."""
     random = np.random.default_rng(2)
     strange = [replace(job(f"strange{at}", "batch_inference", random), kind="unknown") for at in range(2)]
-    others = [replace(one, program=f"other {one.program}") for one in jobs[:2]]
+    others = [job(f"other {kind}0", kind, random) for kind in ("idle", "batch_inference")]
     judged = leave_out([*jobs, *others, *strange], by_program)
     for one in judged:
         of_program = [other for other in (*jobs, *others) if other.program == one.job.program]
