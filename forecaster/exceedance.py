@@ -53,7 +53,7 @@ def above(row: Array, levels: Array, limit: float) -> float:
 
 
 def _beyond(distance: float, apart: float, outer: float, inner: float) -> float:
-    """What is left so far beyond the outermost level, which is ``apart`` from the one inside it: an exponential tail."""
+    """What is left so far beyond the outermost level, which is ``apart`` from the next: an exponential tail."""
     if apart <= 0.0:
         return 0.0 if distance > 0.0 else float(outer)
     return float(outer) * math.exp(-float(distance) / float(apart) * math.log(inner / outer))

@@ -180,10 +180,11 @@ def predicted(judged: Judged, job: LabelledJob) -> str:
 
 def content(model: KindModel, scores: dict[str, float], jobs: Sequence[LabelledJob]) -> dict[str, object]:
     """The model as plain JSON."""
+    programs = len({one.program for one in jobs})
     return {
         "format": FORMAT,
         "version": model.version,
-        "trained_on": f"{TELEMETRY}: {len(jobs)} jobs of {len({one.program for one in jobs})} programs on two shared cores",
+        "trained_on": f"{TELEMETRY}: {len(jobs)} jobs of {programs} programs on two shared cores",
         "scores": {"leave one program out": {name: round(score, 3) for name, score in scores.items()}},
         "kinds": model.kinds,
         "features": model.features,

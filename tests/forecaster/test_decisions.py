@@ -138,7 +138,7 @@ def test_when_memory_is_full() -> None:
 
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
 def test_beyond_the_outermost_levels_nothing_is_certain_at_once(scale: float) -> None:
-    """It falls on without a jump, the same on both sides, and to nothing in the end; a level that all share is certain."""
+    """It falls on without a jump, alike on both sides, to nothing in the end; a level that all share is certain."""
     levels = np.array([0.1, 0.5, 0.9])
     row = np.array([-1.0, 0.0, 1.0]) * scale
     limits = np.linspace(-6.0, 6.0, 121) * scale
