@@ -23,8 +23,10 @@ FEWEST = 20
 PARTS = (1.0, 0.66, 0.5)
 #: … but what holds in a later part has left a trace of at least so many standard deviations in the longer ones.
 TRACE_SIGMAS = 0.7
-#: A period this far above chance is one, whatever the noise; a nearer one must not come by shuffling the record, too.
+#: A period this far above chance is one, whatever the noise; a nearer one must not come by shuffling the record, too, …
 CERTAIN_SIGMAS = 10.0
+#: … unless it is longer than this: chance makes less of many samples, and each other order costs as much as the first.
+LONGEST_SHUFFLED = 5000
 #: The median of followed cycles replaces the comb's period where this share of the record told its length, …
 TOLD = 0.65
 #: … neighbours are alike this much, …
@@ -65,7 +67,8 @@ def find_cycle(values: NDArray[np.float64], interval_s: float, times_s: NDArray[
             f"no stable period: the best, {tooth.period * look.part.interval_s:.3g} s, is {tooth.sigmas:.1f} standard "
             f"deviations above chance, {needed:.1f} are needed"
         )
-    if tooth.sigmas < CERTAIN_SIGMAS and shuffling.by_chance(look.part, tooth.period, tooth.sigmas, _height):
+    doubtful = tooth.sigmas < CERTAIN_SIGMAS and len(look.part) <= LONGEST_SHUFFLED
+    if doubtful and shuffling.by_chance(look.part, tooth.period, tooth.sigmas, _height):
         return no_cycle(
             f"no stable period: {tooth.period * look.part.interval_s:.3g} s is the best, but in another order the same "
             "samples are as regular"

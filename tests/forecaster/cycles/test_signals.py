@@ -5,12 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forecaster.cycles import find_cycle, from_events
+from forecaster.cycles import find_cycle, from_events, shuffling
 from forecaster.cycles.autocorrelation import autocorrelation
 from forecaster.cycles.chance import critical_sigmas
 from forecaster.cycles.comb import comb
 from forecaster.cycles.samples import flattened, on_grid
-from forecaster.cycles.signals import strongest
+from forecaster.cycles.shuffling import ORDERS, shuffled
+from forecaster.cycles.signals import LONGEST_SHUFFLED, strongest
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -82,6 +83,17 @@ def test_what_a_later_part_shows_has_left_a_trace_in_the_whole_record():
         )
         assert whole.sigmas > 0.5
     assert later > 5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("samples", "noise", "orders"), [(900, 0.6, ORDERS), (LONGEST_SHUFFLED + 1, 0.8, 0)])
+def test_only_a_record_of_some_length_is_tried_in_other_orders(samples, noise, orders, monkeypatch):
+    """A long one would take as many times longer; faint dips are found in both."""
+    tried = []
+    monkeypatch.setattr(shuffling, "shuffled", lambda part, *_: tried.append(part) or shuffled(part, *_))
+    record = dips(61, samples, np.random.default_rng(0), noise=noise, width=3 / 61)
+    assert find_cycle(record, interval_s=1.0).period_s is not None
+    assert len(tried) == orders
 
 
 def test_gaps_are_gaps():
