@@ -246,9 +246,9 @@ bench-forecasting: env  ## forecasts, cycles and kinds of job on recorded data (
 	@$(BIN)/python -m experiments.forecasting $(if $(DATA),--data $(DATA)) $(ARGS)
 
 .PHONY: bench-anchors
-bench-anchors:  ## AutoETS, AutoTheta and MSTL of statsforecast on the cases of bench-forecasting, in an environment of their own (DATA=FOLDER)
+bench-anchors: env  ## fracast, Prophet and, in an environment of their own, AutoETS, AutoTheta and MSTL on the cases of bench-forecasting (DATA=FOLDER)
 	@PYTHON=$(PYTHON) deploy/environment.sh .paceline/anchors deploy/requirements/anchors.lock
-	@.paceline/anchors/bin/python -m experiments.forecasting.anchors $(if $(DATA),--data $(DATA)) $(ARGS)
+	@for python in $(BIN) .paceline/anchors/bin; do $$python/python -m experiments.forecasting.anchors $(if $(DATA),--data $(DATA)) $(ARGS) || exit; done
 
 .PHONY: bench-forecaster
 bench-forecaster: env  ## what a fleet's forecasts cost, a batch's seconds, and whether free GPUs came as was said (ARGS='--only free')

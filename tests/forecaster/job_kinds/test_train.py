@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from forecaster.job_kinds.labelled_jobs import LabelledJob
+from forecaster.job_kinds.labelled_jobs import COLUMNS, INDEX, TELEMETRY, LabelledJob, read
 from forecaster.job_kinds.train import (
     by_job,
     by_program,
@@ -14,6 +15,7 @@ from forecaster.job_kinds.train import (
     leave_out,
     macro_f1,
     main,
+    of_kinds,
     predicted,
     variations,
 )
@@ -72,6 +74,19 @@ def test_training_is_repeatable(jobs):
         return fit(gathered(variations(jobs, random)), gathered(jobs), random).weights
 
     assert np.array_equal(trained(), trained())
+
+
+def test_jobs_of_the_same_name_in_two_folders_are_two(tmp_path):
+    """What was recorded twice is not left out, or learned from, under one name; an index may name programs, or not."""
+    for name, column in (("one", {}), ("other", {"program": ["compiler"]})):
+        (tmp_path / name).mkdir()
+        rows = pd.DataFrame({"job": "job00", "t": np.arange(100) * 0.2, **dict.fromkeys(COLUMNS, 1.0)})
+        rows.to_parquet(tmp_path / name / TELEMETRY)
+        pd.DataFrame({"job": ["job00"], "label": ["unknown"], **column}).to_csv(tmp_path / name / INDEX, index=False)
+    found = [*read(tmp_path / "one"), *read(tmp_path / "other")]
+    assert len({one.job for one in found}) == 2
+    assert found[0].program != found[1].program == "compiler"
+    assert of_kinds(found) == []
 
 
 def test_macro_f1_weighs_kinds_alike():
