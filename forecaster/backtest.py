@@ -10,7 +10,7 @@ import numpy as np
 
 from . import scores
 from .context import ForecastContext
-from .models.model import Model, UnsuitedError
+from .models.model import Model, each
 from .series import Array, Series
 
 #: So many earlier moments; none with less history than this.
@@ -60,11 +60,8 @@ def run(series: Series, horizon: int, levels: Array, models: Mapping[str, Model]
     contexts = [ForecastContext(series.until(end), steps, levels) for end in ends]
     forecasts: dict[str, Array] = {}
     for name, model in models.items():
-        try:
-            made = [model(context) for context in contexts]
-        except UnsuitedError:
-            continue
-        if made:
+        made = [one for one in each(model, contexts) if one is not None]
+        if made and len(made) == len(contexts):
             forecasts[name] = np.sort(series.clipped(np.stack(made)), axis=2)
     counts = np.isfinite(actual).sum(axis=1)
     losses, by_moment = dict[str, float](), dict[str, Array]()

@@ -4,8 +4,8 @@ Rule of this file: pure, the same question always has the same answer.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from . import backtest, ensemble, zero_inflation
 from .choice import Choice, choose, covered, naive_of, untested
 from .conformal import Widths
 from .context import ForecastContext
-from .models.model import Model, UnsuitedError
+from .models.model import Model, each
 from .models.registry import NAMES, Registry
 from .question import ENSEMBLE, SCORED, THOROUGH, Asked, ForecastResult, Question, loss_in, prepared, unit_of
 from .series import Array
@@ -57,26 +57,44 @@ def chosen(question: Question, models: Registry, widths: Widths | None = None) -
     return replace(choice, loss=result.loss, naive_loss=result.naive_loss), result
 
 
-def repeated(
-    question: Question, choice: Choice | None, models: Registry, widths: Widths | None = None
-) -> ForecastResult:
-    """The answer by a ``choice`` that was made earlier; no back-test is made. None: there was none yet.
+@dataclass(frozen=True)
+class Repeat:
+    """A question about a series for which a ``choice`` was made earlier, or None yet. ``widths``: as in ``chosen``."""
+
+    question: Question
+    choice: Choice | None
+    widths: Widths | None = None
+
+
+def repeated(repeats: Sequence[Repeat], models: Registry) -> list[ForecastResult]:
+    """The answer to each of ``repeats`` by its choice; no back-test is made, and each model is asked once about all.
 
     A choice of which no member can forecast any more counts as none.
 
     Raises:
-        ValueError: nothing was measured.
+        ValueError: of one of the series nothing was measured.
     """
-    kept = choice or untested(models)
-    asked = Asked.of(replace(question, model=ENSEMBLE, season=choice.season if choice else question.season))
-    wanted = {name: model for name, model in models.members.items() if name in kept.shares or name == kept.naive}
-    forecasts = _answers(asked.context, wanted)
-    shares = {name: share for name, share in kept.shares.items() if name in forecasts}
-    if choice and not shares:
-        return repeated(question, None, models, widths)
+    choices = [one.choice or untested(models) for one in repeats]
+    seasons = [one.choice.season if one.choice else one.question.season for one in repeats]
+    asked = [
+        Asked.of(replace(one.question, model=ENSEMBLE, season=season))
+        for one, season in zip(repeats, seasons, strict=True)
+    ]
+    wanted = [{*choice.shares, choice.naive} for choice in choices]
+    forecasts = _answers([one.context for one in asked], models.members, wanted)
+    return [_repeated(*row, models) for row in zip(repeats, asked, choices, forecasts, strict=True)]
+
+
+def _repeated(
+    repeat: Repeat, asked: Asked, choice: Choice, forecasts: Mapping[str, Array], models: Registry
+) -> ForecastResult:
+    shares = {name: share for name, share in choice.shares.items() if name in forecasts}
+    if repeat.choice and not shares:
+        (result,) = repeated([replace(repeat, choice=None)], models)
+        return result
     total = sum(shares.values())
-    kept = replace(kept, shares={name: share / total for name, share in shares.items()})
-    result = asked.in_units(_combined(kept, asked, forecasts, widths))
+    kept = replace(choice, shares={name: share / total for name, share in shares.items()})
+    result = asked.in_units(_combined(kept, asked, forecasts, repeat.widths))
     return replace(result, loss=kept.loss, naive_loss=kept.naive_loss)
 
 
@@ -100,7 +118,7 @@ def backtests(question: Question, models: Registry) -> list[tuple[str, float | N
 def _decided(asked: Asked, models: Registry) -> tuple[dict[str, Array], Choice]:
     """Each member's forecast, and what share each of them has."""
     members = {**models.members, **(models.named if asked.question.model == THOROUGH else {})}
-    forecasts = _answers(asked.context, members)
+    (forecasts,) = _answers([asked.context], members, [members])
     test = backtest.run(asked.series, asked.context.horizon, asked.context.levels, members)
     return forecasts, choose(asked, models, forecasts, test)
 
@@ -134,14 +152,17 @@ def _combined(
     )
 
 
-def _answers(context: ForecastContext, members: Mapping[str, Model]) -> dict[str, Array]:
-    """The forecasts of the members that can make one."""
-    forecasts = {}
+def _answers(
+    contexts: Sequence[ForecastContext], members: Mapping[str, Model], wanted: Sequence[Container[str]]
+) -> list[dict[str, Array]]:
+    """For each context the forecasts of those of its ``wanted`` members that can make one."""
+    forecasts: list[dict[str, Array]] = [{} for _ in contexts]
     for name, model in members.items():
-        try:
-            forecasts[name] = np.sort(context.series.clipped(model(context)), axis=1)
-        except UnsuitedError:
-            continue
+        places = [place for place, names in enumerate(wanted) if name in names]
+        made = each(model, [contexts[place] for place in places])
+        for place, values in zip(places, made, strict=True):
+            if values is not None:
+                forecasts[place][name] = np.sort(contexts[place].series.clipped(values), axis=1)
     return forecasts
 
 

@@ -4,14 +4,16 @@ Rule of this file: it keeps the states and calls the decisions; it does no I/O. 
 """
 
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
+from typing import NamedTuple
 
 from paceline.events import Forecast, IntervalScore
 
 from . import held_forecast
-from .forecast import chosen, repeated
-from .memory import Memory
+from .forecast import Repeat, chosen, repeated
+from .memory import Held, Memory
 from .models.registry import Registry
+from .question import ForecastResult, Question
 from .standing import Standing
 
 #: So much of a round's processor time may go to choices; the other series are forecast by the choice they have.
@@ -35,29 +37,39 @@ class StandingForecasts:
         self._states = {key: state for key, state in self._states.items() if key in keys}
         self._choosing_s = 0.0
 
-    def forecast(self, key: str) -> Forecast | None:
-        """The forecast of a series; None where it is too short for one, or gone.
+    def forecasts(self, keys: Iterable[str]) -> dict[str, Forecast]:
+        """Series -> its forecast; without those that are too short for one, or gone."""
+        asked, results, repeats = dict[str, _Asked](), dict[str, ForecastResult](), dict[str, Repeat]()
+        for key in keys:
+            held = self._memory.find(key)
+            if held is None or len(held.values) < held_forecast.FEWEST:
+                continue
+            state = self._states.setdefault(key, Standing())
+            state.update(round(held.time_s / held.subject.interval_s) - 1, held.values)
+            question = held_forecast.question(held)
+            asked[key] = _Asked(held, question, state)
+            widths = None if state.choice is None else state.widths
+            if state.outdated() and self._choosing_s < CHOOSING_S:
+                began_s = self._clock()
+                choice, results[key] = chosen(question, self._models, widths)
+                state.choose(choice)
+                self._choosing_s += self._clock() - began_s
+            else:
+                repeats[key] = Repeat(question, state.choice, widths)
+        results |= zip(repeats, repeated(list(repeats.values()), self._models), strict=True)
+        return {key: _published(one, results[key]) for key, one in asked.items()}
 
-        Raises:
-            UnsuitedError: no member can forecast it.
-        """
-        held = self._memory.find(key)
-        if held is None or len(held.values) < held_forecast.FEWEST:
-            return None
-        state = self._states.setdefault(key, Standing())
-        state.update(round(held.time_s / held.subject.interval_s) - 1, held.values)
-        question = held_forecast.question(held)
-        widths = None if state.choice is None else state.widths
-        if state.outdated() and self._choosing_s < CHOOSING_S:
-            began_s = self._clock()
-            choice, result = chosen(question, self._models, widths)
-            state.choose(choice)
-            self._choosing_s += self._clock() - began_s
-        else:
-            result = repeated(question, state.choice, self._models, widths)
-        state.publish(result.values[:, _LOW], result.values[:, _HIGH])
-        scores = [
-            IntervalScore(steps=one.steps, values=one.values, inside_80_ratio=round(one.inside / one.values, 4))
-            for one in state.scored()
-        ]
-        return held_forecast.event(held, question, result, scores)
+
+class _Asked(NamedTuple):
+    held: Held
+    question: Question
+    state: Standing
+
+
+def _published(asked: _Asked, result: ForecastResult) -> Forecast:
+    asked.state.publish(result.values[:, _LOW], result.values[:, _HIGH])
+    scores = [
+        IntervalScore(steps=one.steps, values=one.values, inside_80_ratio=round(one.inside / one.values, 4))
+        for one in asked.state.scored()
+    ]
+    return held_forecast.event(asked.held, asked.question, result, scores)

@@ -27,7 +27,7 @@ from forecaster.held_forecast import LEVELS
 from forecaster.history import SeriesSubject
 from forecaster.memory import Memory
 from forecaster.models.registry import Registry, shipped
-from forecaster.publisher import order
+from forecaster.publisher import TOGETHER, order
 from forecaster.question import Question
 from forecaster.series import Array
 from forecaster.standing_forecasts import StandingForecasts
@@ -97,9 +97,9 @@ def fleet(gpus: int, minutes: int) -> str:
         began_s, sent, choices = time.thread_time(), 0, 0
         series = memory.keys()
         standing.begin(dict(series))
-        for key in order(series, done):
-            made = standing.forecast(key)
-            if made is not None:
+        keys = order(series, done)
+        for first in range(0, len(keys), TOGETHER):
+            for key, made in standing.forecasts(keys[first : first + TOGETHER]).items():
                 done[key] = made.time_s
                 sent += len(wire.encode(made))
                 choices += made.backtest.moments > 0

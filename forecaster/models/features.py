@@ -3,6 +3,8 @@
 Rule of this file: pure. The order of the numbers is part of the weights' version: change one, raise ``VERSION``.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from ..series import Array, Series
@@ -18,6 +20,8 @@ PAST = sum(count for count, _ in BLOCKS) + 4 * len(WINDOWS) + len(LEVELS) * (len
 STEP = 9
 #: Normalised values beyond this are cut: an outlier says no more than that it is one.
 LARGEST = 12.0
+#: Answers change little from one far step to the next: about so many steps are asked about, unless a season speaks.
+ASKED = 16
 
 
 def past_features(series: Series) -> tuple[Array, float, float]:
@@ -38,7 +42,8 @@ def past_features(series: Series) -> tuple[Array, float, float]:
         steps = np.abs(np.diff(part)) if len(part) > 1 else np.zeros(1)
         parts.append(np.array([part.std(), steps.mean(), np.mean(steps < 1e-9), np.mean(part <= part.min() + 1e-9)]))
     for window in WINDOWS[1:]:
-        parts.append(np.quantile(normalised[-window:], LEVELS))
+        ordered = np.sort(normalised[-window:])
+        parts.append(np.interp(LEVELS * (len(ordered) - 1), np.arange(len(ordered)), ordered))
     rest = [np.log1p(scale / max(abs(centre), 1e-9)), np.log(len(newest) / SAMPLES), _edge(series.low, centre, scale)]
     rest += [_edge(series.high, centre, scale), np.mean(np.isnan(series.values[-240:])), float(series.season > 1)]
     return np.concatenate([*parts, np.array(rest)]), centre, scale
@@ -48,11 +53,39 @@ def _edge(bound: float | None, centre: float, scale: float) -> float:
     return LARGEST if bound is None else min(abs(bound - centre) / scale, LARGEST)
 
 
+def asked_steps(series: Series, farthest: int) -> Array:
+    """The steps ahead to ask about, from 1 to ``farthest``: each where a season says something of it, else a few.
+
+    >>> asked_steps(Series.of(np.zeros(99), 60.0), 60).astype(int).tolist()
+    [1, 2, 3, 4, 5, 7, 9, 12, 15, 20, 26, 35, 46, 60]
+    """
+    if _seasonal(series) or farthest <= ASKED:
+        return np.arange(1, farthest + 1, dtype=np.float64)
+    return _few(farthest)
+
+
+def over_steps(rows: Array, steps: Array, horizon: int) -> Array:
+    """The answers at ``steps`` to one a step of the horizon: straight lines between them, the last one held beyond."""
+    if len(steps) == horizon:
+        return rows
+    every = np.arange(1, horizon + 1, dtype=np.float64)
+    return np.stack([np.interp(every, steps, column) for column in rows.T], axis=1)
+
+
+@lru_cache(maxsize=64)
+def _few(farthest: int) -> Array:
+    return np.unique(np.geomspace(1, farthest, ASKED).round())
+
+
+def _seasonal(series: Series) -> bool:
+    return 1 < series.season < len(series)
+
+
 def step_features(series: Series, steps: Array, centre: float, scale: float) -> Array:
     """The features of each step ahead: how far, and what the season says of it. Steps x features."""
     season, filled = series.season, series.filled
     columns = [np.log(steps) / 5.0, 1.0 / steps, np.minimum(steps / 300.0, 4.0)]
-    if season > 1 and len(filled) > season:
+    if _seasonal(series):
         place = (steps.astype(np.intp) - 1) % season
         last = filled[len(filled) - season + place]
         before = filled[len(filled) - 2 * season + place] if len(filled) >= 2 * season else last

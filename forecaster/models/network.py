@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..context import ForecastContext
 from ..series import Array
 from . import arrays
-from .features import PAST, STEP, VERSION, past_features, step_features
+from .features import PAST, STEP, VERSION, asked_steps, over_steps, past_features, step_features
 from .model import UnsuitedError
 
 #: The levels that the network was trained for.
@@ -104,10 +104,9 @@ def network(weights: Weights | None, context: ForecastContext) -> Array:
     if len(context.series) < LEAST:
         raise UnsuitedError(f"needs {LEAST} samples")
     features, centre, scale = past_features(context.series)
-    steps = np.arange(1, min(context.horizon, FARTHEST) + 1, dtype=np.float64)
+    steps = asked_steps(context.series, min(context.horizon, FARTHEST))
     rows = answers(weights, features, step_features(context.series, steps, centre, scale))
-    rows = np.concatenate([rows, np.repeat(rows[-1:], context.horizon - len(rows), axis=0)])
-    return np.asarray(centre + scale * at_levels(rows, context.levels))
+    return np.asarray(centre + scale * at_levels(over_steps(rows, steps, context.horizon), context.levels))
 
 
 def answers(weights: Weights, features: Array, questions: Array) -> Array:

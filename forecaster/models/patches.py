@@ -7,6 +7,7 @@ five minutes is 40 patches. A question is how far ahead a step is and what the s
 patches. What is answered are the median and the gaps of the quantiles around it, in scales of the past.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from ..context import ForecastContext
 from ..series import Array, Series
 from . import arrays
-from .features import LARGEST, STEP, step_features
+from .features import LARGEST, STEP, asked_steps, over_steps, step_features
 from .model import UnsuitedError
 from .network import FARTHEST, LEAST, LEVELS, at_levels
 
@@ -40,9 +41,9 @@ Floats = NDArray[np.float32]
 def scaled(newest: Array) -> tuple[float, float]:
     """The centre and the scale that values are normalised by: of the last hour or so, and of all, so that a long rest
     does not make the next burst infinite."""
-    recent = newest[-240:]
-    centre = float(np.nanmean(recent[-60:])) if np.isfinite(recent[-60:]).any() else float(np.nanmean(newest))
-    scale = float(np.nanstd(recent)) + 0.1 * float(np.nanstd(newest))
+    known, recent, last = (part[np.isfinite(part)] for part in (newest, newest[-240:], newest[-60:]))
+    centre = float((last if last.size else known).mean())
+    scale = (float(recent.std()) if recent.size else 0.0) + 0.1 * float(known.std())
     return centre, max(scale, 1e-4 * abs(centre), 1e-9)
 
 
@@ -130,8 +131,8 @@ def unpacked(table: dict[str, NDArray[np.generic]]) -> Weights:
     layers, questions = (len({name.split(".")[1] for name in kept if name.startswith(part)}) for part in _PARTS)
     weights = Weights(kept, layers, questions)
     # Whatever does not fit is found by an answer: shapes of all that is used, in the order in which it is used.
-    made = answers(weights, np.zeros((TOKENS, PATCH)), np.zeros(ABOUT), np.zeros((2, STEP)))
-    if made.shape != (2, len(LEVELS)):
+    made = answers(weights, np.zeros((1, TOKENS, PATCH)), np.zeros((1, ABOUT)), np.zeros((1, 2, STEP)))
+    if made.shape != (1, 2, len(LEVELS)):
         raise ValueError(f"answers of the shape {made.shape}")
     return weights
 
@@ -139,74 +140,131 @@ def unpacked(table: dict[str, NDArray[np.generic]]) -> Weights:
 _PARTS = ("encoder.", "decoder.")
 
 
-def pretrained(weights: Weights | None, context: ForecastContext) -> Array:
-    """The model's quantiles at the context's levels.
+@dataclass(frozen=True)
+class Pretrained:
+    """The model. Several contexts are answered sooner together than one by one: a pass through it holds them all."""
 
-    Raises:
-        UnsuitedError: no weights, or fewer than 24 samples.
-    """
-    if weights is None:
-        raise UnsuitedError("no weights of this version are installed")
-    series = context.series
-    if len(series) < LEAST:
-        raise UnsuitedError(f"needs {LEAST} samples")
-    row, centre, scale = past_row(series)
-    steps = np.arange(1, min(context.horizon, FARTHEST) + 1, dtype=np.float64)
-    past, whole = row[: TOKENS * PATCH].reshape(TOKENS, PATCH), row[TOKENS * PATCH :]
-    rows = answers(weights, past, whole, step_features(series, steps, centre, scale))
-    rows = np.concatenate([rows, np.repeat(rows[-1:], context.horizon - len(rows), axis=0)])
-    return np.asarray(centre + scale * at_levels(rows, context.levels))
+    weights: Weights | None
+
+    def __call__(self, context: ForecastContext) -> Array:
+        """The model's quantiles at the context's levels.
+
+        Raises:
+            UnsuitedError: no weights, or fewer than 24 samples.
+        """
+        if self.weights is None:
+            raise UnsuitedError("no weights of this version are installed")
+        (made,) = self.many([context])
+        if made is None:
+            raise UnsuitedError(f"needs {LEAST} samples")
+        return made
+
+    def many(self, contexts: Sequence[ForecastContext]) -> list[Array | None]:
+        """The quantiles of each of ``contexts``; None where the model cannot answer."""
+        made: list[Array | None] = [None] * len(contexts)
+        if self.weights is None:
+            return made
+        asked = {place: _Asked.of(one) for place, one in enumerate(contexts) if len(one.series) >= LEAST}
+        alike: dict[tuple[bytes, int], list[int]] = {}
+        for place, one in asked.items():
+            alike.setdefault((_seen(one.past).tobytes(), len(one.steps)), []).append(place)
+        for places in alike.values():
+            together = [asked[place] for place in places]
+            rows = answers(
+                self.weights,
+                np.stack([one.past for one in together]),
+                np.stack([one.whole for one in together]),
+                np.stack([one.questions for one in together]),
+            )
+            for place, one, row in zip(places, together, rows, strict=True):
+                quantiles = at_levels(over_steps(row, one.steps, contexts[place].horizon), contexts[place].levels)
+                made[place] = np.asarray(one.centre + one.scale * quantiles)
+        return made
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the model is asked about one context."""
+
+    past: Array
+    whole: Array
+    steps: Array
+    questions: Array
+    centre: float
+    scale: float
+
+    @classmethod
+    def of(cls, context: ForecastContext) -> "_Asked":
+        row, centre, scale = past_row(context.series)
+        steps = asked_steps(context.series, min(context.horizon, FARTHEST))
+        questions = step_features(context.series, steps, centre, scale)
+        past, whole = row[: TOKENS * PATCH].reshape(TOKENS, PATCH), row[TOKENS * PATCH :]
+        return cls(past, whole, steps, questions, centre, scale)
+
+
+def _seen(past: Array) -> NDArray[np.bool_]:
+    """Which patches hold anything: the others are not looked at."""
+    return np.asarray(np.isfinite(past).any(axis=-1))
 
 
 def answers(weights: Weights, past: Array, whole: Array, questions: Array) -> Array:
-    """Quantiles at ``LEVELS``, normalised: questions x 9."""
+    """Quantiles at ``LEVELS``, normalised: series x questions x 9.
+
+    Args:
+        weights: of the model.
+        past: series x TOKENS x PATCH, with the same patches empty in each.
+        whole: series x ABOUT.
+        questions: series x questions x STEP.
+    """
     table = weights.table
     known = np.isfinite(past)
-    told = np.concatenate([np.where(known, past, 0.0), known], axis=1).astype(np.float32)
-    state = told @ table["patch.weight"] + table["patch.bias"] + table["place"]
-    first = (whole.astype(np.float32) @ table["about.weight"] + table["about.bias"])[None]
-    seen = np.concatenate([[True], known.any(axis=1)])
-    state = np.concatenate([first, state])[seen]
+    told = np.concatenate([np.where(known, past, 0.0), known], axis=-1).astype(np.float32)
+    first = _linear(whole.astype(np.float32), table, "about")[:, None]
+    seen = np.concatenate([[True], _seen(past[0])])
+    state = np.concatenate([first, _linear(told, table, "patch") + table["place"]], axis=1)[:, seen]
     for layer in range(weights.layers):
         name = f"encoder.{layer}"
         normal = _normal(state, table, f"{name}.before")
         state = state + _attention(normal, normal, table, name)
         state = state + _forward(_normal(state, table, f"{name}.after"), table, name)
     state = _normal(state, table, "encoded")
-    hidden = questions.astype(np.float32) @ table["question.weight"] + table["question.bias"]
+    hidden = _linear(questions.astype(np.float32), table, "question")
     for layer in range(weights.questions):
         name = f"decoder.{layer}"
         hidden = hidden + _attention(_normal(hidden, table, f"{name}.before"), state, table, name)
         hidden = hidden + _forward(_normal(hidden, table, f"{name}.after"), table, name)
-    out = (_normal(hidden, table, "asked") @ table["out.weight"] + table["out.bias"]).astype(np.float64)
-    gaps, median = np.logaddexp(0.0, out[:, 1:9]), out[:, :1]
-    up, down = np.cumsum(gaps[:, :4], axis=1), np.cumsum(gaps[:, 4:], axis=1)
-    return np.concatenate([median - down[:, ::-1], median, median + up], axis=1)
+    out = _linear(_normal(hidden, table, "asked"), table, "out").astype(np.float64)
+    gaps, median = np.logaddexp(0.0, out[..., 1:9]), out[..., :1]
+    up, down = np.cumsum(gaps[..., :4], axis=-1), np.cumsum(gaps[..., 4:], axis=-1)
+    return np.concatenate([median - down[..., ::-1], median, median + up], axis=-1)
+
+
+def _linear(rows: Floats, table: dict[str, Floats], name: str) -> Floats:
+    # One product of two matrices: numpy would make a small one for each series.
+    made = rows.reshape(-1, rows.shape[-1]) @ table[f"{name}.weight"]
+    made += table[f"{name}.bias"]
+    return made.reshape(*rows.shape[:-1], -1)
 
 
 def _normal(rows: Floats, table: dict[str, Floats], name: str) -> Floats:
-    apart = rows - rows.mean(axis=1, keepdims=True)
-    spread = np.sqrt((apart * apart).mean(axis=1, keepdims=True) + 1e-5)
-    return np.asarray(apart / spread * table[f"{name}.weight"] + table[f"{name}.bias"], np.float32)
+    apart = rows - rows.mean(axis=-1, keepdims=True)
+    spread = np.sqrt(np.einsum("...i,...i->...", apart, apart) / np.float32(rows.shape[-1]) + np.float32(1e-5))
+    apart /= spread[..., None]
+    return np.asarray(apart * table[f"{name}.weight"] + table[f"{name}.bias"], np.float32)
 
 
 def _attention(rows: Floats, others: Floats, table: dict[str, Floats], name: str) -> Floats:
-    width = rows.shape[1]
-    each = width // HEADS
+    each = rows.shape[-1] // HEADS
 
     def heads(of: Floats, part: str) -> Floats:
-        made = of @ table[f"{name}.{part}.weight"] + table[f"{name}.{part}.bias"]
-        return made.reshape(len(of), HEADS, each).transpose(1, 0, 2)
+        return _linear(of, table, f"{name}.{part}").reshape(*of.shape[:2], HEADS, each).transpose(0, 2, 1, 3)
 
     asking, known, held = heads(rows, "asking"), heads(others, "known"), heads(others, "held")
-    scores = asking @ known.transpose(0, 2, 1) / np.float32(np.sqrt(each))
-    scores = np.exp(scores - scores.max(axis=2, keepdims=True))
-    mixed = (scores / scores.sum(axis=2, keepdims=True)) @ held
-    return np.asarray(
-        mixed.transpose(1, 0, 2).reshape(len(rows), width) @ table[f"{name}.mixed.weight"] + table[f"{name}.mixed.bias"]
-    )
+    scores = asking @ known.transpose(0, 1, 3, 2) / np.float32(np.sqrt(each))
+    scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    mixed = (scores @ held) / scores.sum(axis=-1, keepdims=True)
+    return _linear(mixed.transpose(0, 2, 1, 3).reshape(rows.shape), table, f"{name}.mixed")
 
 
 def _forward(rows: Floats, table: dict[str, Floats], name: str) -> Floats:
-    wide = np.maximum(rows @ table[f"{name}.wide.weight"] + table[f"{name}.wide.bias"], 0.0)
-    return np.asarray(wide @ table[f"{name}.narrow.weight"] + table[f"{name}.narrow.bias"])
+    return _linear(np.maximum(_linear(rows, table, f"{name}.wide"), 0.0), table, f"{name}.narrow")

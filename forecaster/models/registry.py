@@ -80,7 +80,7 @@ def registry(
             "analog": analog.analog,
             "analog_change": analog.analog_change,
             "network": partial(network.network, weights),
-            "pretrained": partial(patches.pretrained, pretrained),
+            "pretrained": patches.Pretrained(pretrained),
         },
         named={
             "statespace": statespace.statespace,

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from forecaster.context import ForecastContext
-from forecaster.models import patches
+from forecaster.models import features, patches
 from forecaster.models.features import STEP
 from forecaster.models.model import UnsuitedError
-from forecaster.models.network import FARTHEST
+from forecaster.models.network import FARTHEST, LEAST
 from forecaster.models.patches import ABOUT, PATCH, RESOLUTIONS, SAMPLES, TOKENS
 from forecaster.series import Series
 
@@ -41,7 +41,7 @@ WEIGHTS = patches.unpacked(table())
 def asked(values: np.ndarray, horizon: int = 12, **about: Any) -> np.ndarray:
     """The small model's quantiles for a series."""
     series = Series.of(values, 60.0, **about)
-    return patches.pretrained(WEIGHTS, ForecastContext(series, horizon, LEVELS))
+    return patches.Pretrained(WEIGHTS)(ForecastContext(series, horizon, LEVELS))
 
 
 def test_the_newest_samples_are_seen_one_by_one_and_older_ones_as_means() -> None:
@@ -111,13 +111,55 @@ def test_a_step_beyond_the_farthest_has_the_answer_of_the_farthest() -> None:
     np.testing.assert_array_equal(made[FARTHEST:], np.repeat(made[FARTHEST - 1 : FARTHEST], 20, axis=0))
 
 
+def contexts() -> list[ForecastContext]:
+    """Short and long, with gaps, a season and a range, and of several horizons."""
+    gapped = RNG.standard_normal(400)
+    gapped[100:360] = np.nan
+    daily = np.tile(RNG.random(48), 9)
+    made = [
+        Series.of(RNG.random(LEAST), 60.0),
+        Series.of(RNG.random(700), 60.0, low=0.0, high=1.0),
+        Series.of(RNG.random(701), 60.0, low=0.0, high=1.0),
+        Series.of(gapped, 2.0),
+        Series.of(daily, 1800.0, 48),
+        Series.of(daily[:40], 1800.0, 48),
+    ]
+    return [ForecastContext(series, horizon, LEVELS) for series in made for horizon in (1, 60, FARTHEST + 5)]
+
+
+def test_together_each_gets_the_answer_that_it_gets_alone() -> None:
+    """In its place, however unlike they are."""
+    model, asked_together = patches.Pretrained(WEIGHTS), contexts()
+    for context, made in zip(asked_together, model.many(asked_together), strict=True):
+        assert made is not None
+        assert made.shape == (context.horizon, len(LEVELS))
+        np.testing.assert_allclose(made, model(context), rtol=1e-4, atol=1e-5)
+    assert model.many([]) == []
+    short = ForecastContext(Series.of(np.arange(10.0), 60.0), 5, LEVELS)
+    assert [made is None for made in model.many([asked_together[0], short, asked_together[1]])] == [False, True, False]
+
+
+def test_few_steps_are_asked_where_no_season_speaks_and_the_others_lie_between_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the weights of the package answer, within a fiftieth of the interval's width."""
+    model, long = patches.Pretrained(patches.shipped()), [one for one in contexts() if one.horizon > 1]
+    few = model.many(long)
+    monkeypatch.setattr(features, "ASKED", 10**6)
+    for context, some, every in zip(long, few, model.many(long), strict=True):
+        assert some is not None
+        assert every is not None
+        width = (every[:, -1] - every[:, 0]).mean()
+        assert np.abs(some - every).mean() < width / 50, context.series
+
+
 def test_without_weights_or_history_there_is_no_answer() -> None:
     """A reason instead."""
     context = ForecastContext(Series.of(np.arange(10.0), 60.0), 5, LEVELS)
     with pytest.raises(UnsuitedError, match="no weights"):
-        patches.pretrained(None, context)
+        patches.Pretrained(None)(context)
     with pytest.raises(UnsuitedError, match="24 samples"):
-        patches.pretrained(WEIGHTS, context)
+        patches.Pretrained(WEIGHTS)(context)
 
 
 def saved(path: Path, **changes: Any) -> Path:

@@ -1,13 +1,16 @@
 """A round of the publisher: what comes first, when it ends, and that every series has its turn."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from forecaster.context import ForecastContext
 from forecaster.history import SeriesSubject
 from forecaster.memory import Memory
 from forecaster.models.registry import Registry
 from forecaster.publisher import ROUND_S, ForecastPublisher
+from forecaster.series import Array
 from paceline.kafka.settings import BrokerSettings
 
 
@@ -78,8 +81,11 @@ def test_the_whole_comes_before_its_parts_and_use_before_the_rest(memory: Memory
 
 
 @pytest.mark.long
-def test_a_round_that_lasts_too_long_ends_and_the_next_goes_on(memory: Memory, models: Registry) -> None:
+def test_a_round_that_lasts_too_long_ends_and_the_next_goes_on(
+    memory: Memory, models: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The most important series that have grown come first again; the others follow where the round ended."""
+    monkeypatch.setattr("forecaster.publisher.TOGETHER", 2)
     measured(memory, 30)
     one, client = publisher(memory, models, _Clock(ROUND_S / 6.0)), _Client()
     assert not one._round(client)
@@ -96,8 +102,9 @@ def test_a_round_that_lasts_too_long_ends_and_the_next_goes_on(memory: Memory, m
 
 
 @pytest.mark.long
-def test_every_series_is_forecast_in_the_end(memory: Memory, models: Registry) -> None:
+def test_every_series_is_forecast_in_the_end(memory: Memory, models: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of equals the one that was forecast longest ago is next, however short the rounds are."""
+    monkeypatch.setattr("forecaster.publisher.TOGETHER", 1)
     one, client = publisher(memory, models, _Clock(ROUND_S / 3.0)), _Client()
     for gpu in range(5):
         subject = SeriesSubject(f"c/device/n/{gpu}/sm_active_ratio", "", 60.0, "c")
@@ -110,6 +117,25 @@ def test_every_series_is_forecast_in_the_end(memory: Memory, models: Registry) -
     counts = [client.sent.count(f"c/device/n/{gpu}/sm_active_ratio") for gpu in range(5)]
     assert max(counts) - min(counts) <= 1
     assert min(counts) > 0
+
+
+@pytest.mark.long
+def test_a_series_that_breaks_its_forecast_costs_none_of_those_beside_it(memory: Memory, models: Registry) -> None:
+    """It is counted; the others are published in the same round."""
+
+    def broken(context: ForecastContext) -> Array:
+        if context.series.high == 2.0:
+            raise RuntimeError("no such thing")
+        return models.members["naive"](context)
+
+    measured(memory, 30)
+    memory.put(SeriesSubject(KEYS[2], "", 60.0, "c", high=2.0), [60.0 * at for at in range(30)], [1.0] * 30)
+    one = publisher(memory, replace(models, members={**models.members, "naive": broken}), _Clock(0.0))
+    client = _Client()
+    assert one._round(client)
+    assert sorted(client.sent) == sorted(set(KEYS) - {KEYS[2]})
+    assert memory.counts.failed == 1
+    assert memory.counts.published == len(KEYS) - 1
 
 
 @pytest.mark.parametrize("share", [0.25, 1.0])

@@ -7,7 +7,8 @@ import pytest
 
 from forecaster import held_forecast
 from forecaster.choice import Choice
-from forecaster.forecast import chosen, forecast, repeated
+from forecaster.conformal import Widths
+from forecaster.forecast import Repeat, chosen, forecast, repeated
 from forecaster.history import SeriesSubject
 from forecaster.memory import Memory
 from forecaster.models.registry import shipped
@@ -151,7 +152,7 @@ def test_a_choice_repeated_is_the_same_forecast(values: np.ndarray) -> None:
     """As long as nothing has come: values, losses, width, naive part, notes."""
     question = Question(values, 60.0, 30, LEVELS)
     choice, result = chosen(question, MODELS)
-    again = repeated(question, choice, MODELS)
+    (again,) = repeated([Repeat(question, choice)], MODELS)
     np.testing.assert_allclose(again.values, result.values, rtol=1e-9)
     assert (again.loss, again.naive_loss, again.coverage) == (result.loss, result.naive_loss, result.coverage)
     assert again.weights == pytest.approx(result.weights)
@@ -159,10 +160,28 @@ def test_a_choice_repeated_is_the_same_forecast(values: np.ndarray) -> None:
     np.testing.assert_allclose(result.values, forecast(question, MODELS).values)
 
 
+@pytest.mark.long
+def test_together_each_series_gets_the_forecast_that_it_gets_alone() -> None:
+    """Whatever the others are: short, constant, with a season, with gaps, without a choice, by members that cannot."""
+    daily = np.tile(np.random.default_rng(3).random(48), 8)
+    gapped = np.where(np.arange(len(NOISE)) % 7 == 3, np.nan, NOISE)
+    asked = [Question(one, 1800.0, 30, LEVELS) for one in (NOISE, NOISE[:40], daily, gapped, np.full(300, 7.0))]
+    repeats = [Repeat(one, chosen(one, MODELS)[0], Widths.of(1.5)) for one in asked]
+    repeats += [
+        Repeat(asked[0], None),
+        Repeat(Question(NOISE[:13], 60.0, 5, LEVELS), Choice("pool", {"profile": 1.0}, "naive", 288)),
+    ]
+    for one, made in zip(repeats, repeated(repeats, MODELS), strict=True):
+        (alone,) = repeated([one], MODELS)
+        np.testing.assert_allclose(made.values, alone.values, rtol=1e-4, atol=1e-6)
+        assert (made.loss, made.notes, dict(made.weights)) == (alone.loss, alone.notes, dict(alone.weights))
+    assert repeated([], MODELS) == []
+
+
 def test_a_choice_of_members_that_cannot_forecast_counts_as_none() -> None:
     """The series was dropped and has begun again: the profile of a season that is not there yet."""
     question = Question(NOISE[:13], 60.0, 5, LEVELS)
-    result = repeated(question, Choice("pool", {"profile": 1.0}, "naive", 288), MODELS)
+    (result,) = repeated([Repeat(question, Choice("pool", {"profile": 1.0}, "naive", 288))], MODELS)
     assert np.isfinite(result.values).all()
     assert result.notes[-1] == "no back-test yet"
     assert sum(result.weights.values()) == pytest.approx(1.0)
@@ -208,9 +227,10 @@ def test_a_round_makes_as_many_choices_as_there_is_time_for(memory: Memory, flee
     for minutes in (100, 101, 102, 103):
         fleet(minutes)
         standing.begin(keys)
-        events = [standing.forecast(key) for key in keys]
-        waiting.append(sum("no back-test yet" in event.notes for event in events if event is not None))
-        assert all(event is not None and np.isfinite(event.values).all() for event in events)
+        events = standing.forecasts(keys).values()
+        waiting.append(sum("no back-test yet" in event.notes for event in events))
+        assert len(events) == len(keys)
+        assert all(np.isfinite(event.values).all() for event in events)
     assert waiting == [4, 2, 0, 0]
 
 
@@ -220,14 +240,13 @@ def test_a_series_that_is_gone_takes_no_memory(memory: Memory, fleet: Callable[[
     keys = fleet(100)
     standing = StandingForecasts(memory, MODELS)
     standing.begin(keys)
-    for key in keys:
-        standing.forecast(key)
+    standing.forecasts(keys)
     assert len(standing) == len(keys)
     memory.forget(keys[0])
-    assert standing.forecast(keys[0]) is None
+    assert keys[0] not in standing.forecasts(keys)
     standing.begin(keys[1:])
     assert len(standing) == len(keys) - 1
     subject = SeriesSubject("short", "W", 60.0, "c")
     memory.put(subject, [60.0 * minute for minute in range(11)], [1.0] * 11)
-    assert standing.forecast("short") is None
+    assert standing.forecasts(["short"]) == {}
     assert len(standing) == len(keys) - 1
