@@ -4,10 +4,9 @@ Rule of this file: pure. Between two choices a forecast costs what the chosen me
 Intervals follow what came after them (``conformal``).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import numpy as np
-
+from .calibration import STEPS, Calibration, Scored
 from .choice import Choice
 from .conformal import Widths
 from .series import Array
@@ -16,22 +15,8 @@ from .series import Array
 EVERY = 60
 #: … or until so many values in a row lay outside the 80 % interval that was published a sample earlier.
 MISSES = 6
-#: The steps ahead whose 80 % intervals are kept until the value comes: one of each width that is learned.
-STEPS = (1, 3, 10, 40)
 #: Members of a smaller share are not asked between choices.
 LEAST_SHARE = 0.03
-#: With so many values counted of how intervals did, each counts half as much from then on: the newest say most.
-COUNTED = 960
-_RING = max(STEPS) + 1
-
-
-@dataclass(frozen=True)
-class Scored:
-    """Of ``values`` that came ``steps`` after a forecast was published, so many lay ``inside`` its 80 % interval."""
-
-    steps: int
-    values: int
-    inside: int
 
 
 class Standing:
@@ -49,9 +34,7 @@ class Standing:
         self.widths = Widths()
         self._chosen_at = self._newest = -1
         self._misses = 0
-        self._places = np.full(_RING, -1, dtype=np.int64)
-        self._intervals = np.full((_RING, len(STEPS), 2), np.nan, dtype=np.float64)
-        self._counted = [(0, 0)] * len(STEPS)
+        self._calibration = Calibration()
 
     def outdated(self) -> bool:
         """Whether the series needs another choice."""
@@ -68,42 +51,25 @@ class Standing:
         if newest < self._newest:
             self._reset()
         if self._newest >= 0:
-            first = max(self._newest + 1, newest - len(values) + 1, newest - _RING + 1)
+            first = max(self._newest + 1, newest - len(values) + 1, newest - max(STEPS))
             for place in range(first, newest + 1):
                 self._compare(place, float(values[len(values) - 1 - (newest - place)]))
         self._newest = newest
 
     def scored(self) -> list[Scored]:
-        """How the intervals that were published did; of those ahead after which values came."""
-        return [Scored(step, *counted) for step, counted in zip(STEPS, self._counted, strict=True) if counted[0]]
+        """How the quantiles that were published did; of those ahead after which values came."""
+        return self._calibration.scored()
 
-    def publish(self, low: Array, high: Array) -> None:
-        """The 80 % interval of each step ahead was published at the newest place."""
-        row = self._newest % _RING
-        self._places[row] = self._newest
-        for column, step in enumerate(STEPS):
-            self._intervals[row, column] = (low[step - 1], high[step - 1]) if step <= len(low) else np.nan
+    def publish(self, quantiles: Array) -> None:
+        """Quantiles, steps ahead x ``calibration.LEVELS``, were published at the newest place."""
+        self._calibration.publish(self._newest, quantiles)
 
     def _compare(self, place: int, value: float) -> None:
         """The value at ``place`` beside the intervals that were published for it."""
-        for column, step in enumerate(STEPS):
-            row = (place - step) % _RING
-            if self._places[row] != place - step:
-                continue
-            low, high = self._intervals[row, column]
-            self.widths = self.widths.update(step, float(low), float(high), value)
-            if np.isfinite([low, high, value]).all():
-                inside = bool(low <= value <= high)
-                self._counted[column] = _counted(self._counted[column], inside)
-                if step == 1:
-                    self._misses = 0 if inside else self._misses + 1
-
-
-def _counted(before: tuple[int, int], inside: bool) -> tuple[int, int]:
-    values, within = before
-    if values >= COUNTED:
-        values, within = values // 2, round(within / 2)
-    return values + 1, within + inside
+        for step, low, high, inside in self._calibration.compare(place, value):
+            self.widths = self.widths.update(step, low, high, value)
+            if step == 1:
+                self._misses = 0 if inside else self._misses + 1
 
 
 def _without_small(choice: Choice) -> Choice:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from paceline.events import Forecast, IntervalScore
 
-from . import held_forecast
+from . import calibration, held_forecast
 from .forecast import Repeat, chosen, repeated
 from .memory import Held, Memory
 from .models.registry import Registry
@@ -18,7 +18,7 @@ from .standing import Standing
 
 #: So much of a round's processor time may go to choices; the other series are forecast by the choice they have.
 CHOOSING_S = 10.0
-_LOW, _HIGH = held_forecast.LEVELS.index(0.1), held_forecast.LEVELS.index(0.9)
+_SCORED = [held_forecast.LEVELS.index(level) for level in calibration.LEVELS]
 
 
 class StandingForecasts:
@@ -67,9 +67,17 @@ class _Asked(NamedTuple):
 
 
 def _published(asked: _Asked, result: ForecastResult) -> Forecast:
-    asked.state.publish(result.values[:, _LOW], result.values[:, _HIGH])
+    subject = asked.held.subject
+    asked.state.publish(held_forecast.rounded(result.values[:, _SCORED], subject.low, subject.high))
+    levels = list(calibration.LEVELS)
     scores = [
-        IntervalScore(steps=one.steps, values=one.values, inside_80_ratio=round(one.inside / one.values, 4))
+        IntervalScore(
+            steps=one.steps,
+            values=one.values,
+            inside_80_ratio=round(one.inside_80_ratio, 4),
+            levels=levels,
+            below_ratios=one.below_ratios.round(4).tolist(),
+        )
         for one in asked.state.scored()
     ]
     return held_forecast.event(asked.held, asked.question, result, scores)

@@ -157,7 +157,7 @@ def _taken(event: events.Forecast, at_s: float) -> SeriesForecast:
     naive, busy = (_a_step(numbers, len(fan)) for numbers in (event.naive_values, event.busy_ratio or []))
     past = np.array([np.nan if value is None else value for value in event.recent_values[-PAST:]], np.float64)
     notes = [note[:LONGEST] for note in event.notes[:NOTES]]
-    scores = [one for one in event.interval_scores[:SCORES] if one.steps > 0 and 0.0 <= one.inside_80_ratio <= 1.0]
+    scores = [_score(one) for one in event.interval_scores[:SCORES] if one.steps > 0 and _ratios([one.inside_80_ratio])]
     small = {"levels": [], "values": [], "recent_values": [], "naive_values": [], "busy_ratio": None, "notes": notes}
     return SeriesForecast(
         event=msgspec.structs.replace(event, interval_scores=scores, **small),
@@ -170,6 +170,18 @@ def _taken(event: events.Forecast, at_s: float) -> SeriesForecast:
         busy=np.clip(busy, 0.0, 1.0),
         peak=float(fan.max()),
     )
+
+
+def _score(one: events.IntervalScore) -> events.IntervalScore:
+    """Without its shares where they are not one a level, each of them from 0 to 1 and ascending."""
+    rows = (one.levels, one.below_ratios)
+    if len(one.levels) == len(one.below_ratios) <= LEVELS and all(_ratios(row) and row == sorted(row) for row in rows):
+        return one
+    return msgspec.structs.replace(one, levels=[], below_ratios=[])
+
+
+def _ratios(numbers: list[float]) -> bool:
+    return all(0.0 <= number <= 1.0 for number in numbers)
 
 
 def _a_step(numbers: list[float], steps: int) -> Array:

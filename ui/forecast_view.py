@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from paceline import events
 from paceline.series_words import FIELDS, field_words
 from paceline.words import LONGEST_NAME, NONE, digits, is_undated, scale
 
@@ -161,14 +162,20 @@ def badge(one: SeriesForecast) -> Badge:
     return Badge("good", f"{ratio(gain)} better than naive", told)
 
 
+def scored(one: SeriesForecast) -> list[events.IntervalScore]:
+    """How what was published of it did, of those steps ahead after which enough values came."""
+    return [score for score in one.event.interval_scores if score.values >= FEWEST_SCORED]
+
+
 def held_words(one: SeriesForecast) -> str:
     """How often the 80 % intervals that were published of it held, by how far ahead; "" before enough values came."""
-    told = [
-        f"{ratio(score.inside_80_ratio)} {length(score.steps * one.event.interval_s)} ahead"
-        for score in one.event.interval_scores
-        if score.values >= FEWEST_SCORED
-    ]
-    return f"Published 80 % intervals held: {', '.join(told)}." if told else ""
+    held = [f"{ratio(score.inside_80_ratio)} {ahead(one, score)}" for score in scored(one)]
+    return f"Published 80 % intervals held: {', '.join(held)}." if held else ""
+
+
+def ahead(one: SeriesForecast, score: events.IntervalScore) -> str:
+    """How far ahead of the forecast's newest value the score looks."""
+    return f"{length(score.steps * one.event.interval_s)} ahead"
 
 
 def _repeats(one: SeriesForecast) -> str:

@@ -22,11 +22,17 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IntervalScore(msgspec.Struct, frozen=True, kw_only=True):
-    """How the 80 % intervals that were published ``steps`` ahead did: of ``values`` that came, the share inside."""
+    """How what was published ``steps`` ahead did: of ``values`` that came, the share inside the 80 % interval.
+
+    ``below_ratios``: for each of ``levels``, ascending, the share of the values at or below that quantile. Where
+    forecasts are true, the two are equal. A value that equals several quantiles counts in part for each of them.
+    """
 
     steps: Count
     values: Count
     inside_80_ratio: Number
+    levels: list[Number] = []
+    below_ratios: list[Number] = []
 
 
 class Forecast(Event, frozen=True, kw_only=True):

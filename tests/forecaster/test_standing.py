@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from forecaster import held_forecast
+from forecaster.calibration import STEPS
 from forecaster.choice import Choice
 from forecaster.conformal import Widths
 from forecaster.forecast import Repeat, chosen, forecast, repeated
@@ -13,13 +14,14 @@ from forecaster.history import SeriesSubject
 from forecaster.memory import Memory
 from forecaster.models.registry import shipped
 from forecaster.question import Question
-from forecaster.standing import COUNTED, EVERY, MISSES, STEPS, Standing
+from forecaster.standing import EVERY, MISSES, Standing
 from forecaster.standing_forecasts import CHOOSING_S, StandingForecasts
 
 MODELS = shipped()
 LEVELS = np.array(held_forecast.LEVELS)
 CHOICE = Choice("pool", {"last_60": 0.6, "network": 0.39, "trend": 0.01}, "naive", 0, factor=1.5)
-LOW, HIGH = np.zeros(60), np.ones(60)
+#: Quantiles whose 80 % interval is from 0 to 1, at each of 60 steps.
+PUBLISHED = np.tile([-0.1, 0.0, 0.3, 0.5, 0.7, 1.0, 1.1], (60, 1))
 NOISE = np.random.default_rng(4).standard_normal(400)
 
 
@@ -28,7 +30,7 @@ def started(at: int = 100) -> Standing:
     state = Standing()
     state.update(at, np.full(50, 0.5))
     state.choose(CHOICE)
-    state.publish(LOW, HIGH)
+    state.publish(PUBLISHED)
     return state
 
 
@@ -48,12 +50,12 @@ def test_misses_in_a_row_end_a_choice() -> None:
         state = started()
         for step in range(1, MISSES + 1):
             state.update(100 + step, np.array([9.0, value if step == 3 else 9.0]))
-            state.publish(LOW, HIGH)
+            state.publish(PUBLISHED)
         assert state.outdated() is ends
     state = started()
     for step in range(1, MISSES + 2):
         state.update(100 + step, np.array([9.0, np.nan if step == 3 else 9.0]))
-        state.publish(LOW, HIGH)
+        state.publish(PUBLISHED)
     assert state.outdated()
 
 
@@ -71,7 +73,7 @@ def test_another_choice_keeps_the_widths_that_were_learned() -> None:
     state = started()
     for step in range(1, 30):
         state.update(100 + step, np.array([9.0]))
-        state.publish(LOW, HIGH)
+        state.publish(PUBLISHED)
     learned = state.widths.factors(60)
     assert learned[0] > 2.0
     state.choose(CHOICE)
@@ -116,34 +118,10 @@ def test_a_short_forecast_is_compared_as_far_as_it_goes() -> None:
     state = Standing()
     state.update(100, np.array([0.5]))
     state.choose(CHOICE)
-    state.publish(LOW[:5], HIGH[:5])
+    state.publish(PUBLISHED[:5])
     before = state.widths
     state.update(140, np.append(np.full(39, np.nan), 9.0))
     assert state.widths == before
-
-
-def test_published_intervals_are_scored_by_how_far_ahead() -> None:
-    """Every value that came counts once a step ahead, what was not measured does not, and a fifth lay outside."""
-    state = started()
-    assert state.scored() == []
-    for step in range(1, 201):
-        value = np.nan if step == 7 else 9.0 if step % 5 == 0 else 0.5
-        state.update(100 + step, np.array([value]))
-        state.publish(LOW, HIGH)
-    scored = {one.steps: one for one in state.scored()}
-    assert {step: one.values for step, one in scored.items()} == {1: 199, 3: 197, 10: 191, 40: 161}
-    assert all(abs(one.inside / one.values - 0.8) < 0.02 for one in scored.values())
-
-
-def test_how_intervals_did_long_ago_fades() -> None:
-    """After as many values again the newest say most, and counts stay bounded."""
-    state = started()
-    for step in range(1, 3 * COUNTED):
-        state.update(100 + step, np.array([9.0 if step < 2 * COUNTED else 0.5]))
-        state.publish(LOW, HIGH)
-    (newest,) = (one for one in state.scored() if one.steps == 1)
-    assert newest.values <= COUNTED
-    assert newest.inside / newest.values > 0.7
 
 
 @pytest.mark.long

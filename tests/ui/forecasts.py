@@ -39,12 +39,19 @@ def forecast(key: str, now_s: float, **changed: Any) -> events.Forecast:
         "backtest": events.Backtest(moments=4, steps=60, loss=0.61, naive_loss=0.98, coverage_80_ratio=0.82),
         "recent_values": past.tolist(),
         "interval_scores": [
-            events.IntervalScore(steps=steps, values=240, inside_80_ratio=inside)
-            for steps, inside in ((1, 0.81), (10, 0.79), (40, 0.68))
+            score(1, 0.81, [0.02, 0.09, 0.26, 0.51, 0.74, 0.9, 0.98]),
+            score(10, 0.79, [0.03, 0.1, 0.23, 0.48, 0.75, 0.89, 0.97]),
+            score(40, 0.68, [0.08, 0.17, 0.31, 0.52, 0.7, 0.85, 0.94]),
         ],
         "naive_values": (wave[120:] - swing / 2).tolist(),
     }
     return events.Forecast(**{**given, **changed})
+
+
+def score(steps: int, inside: float, below: list[float]) -> events.IntervalScore:
+    """How 240 forecasts of so many steps ahead did."""
+    levels = [0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975]
+    return events.IntervalScore(steps=steps, values=240, inside_80_ratio=inside, levels=levels, below_ratios=below)
 
 
 def profile(job: str, now_s: float, **changed: Any) -> events.JobProfile:

@@ -8,6 +8,7 @@ from paceline import events, topics
 from tests.ui.forecasts import forecast, profile
 from tests.ui.opened_app import opened, text_of
 from ui import profile_words
+from ui.calibration_figure import calibration_chart
 from ui.feed import Feed
 from ui.figure_frame import as_csv
 from ui.forecast_book import ForecastBook
@@ -120,6 +121,44 @@ def test_how_published_intervals_did_is_told_once_enough_came(scores, words):
     told = [events.IntervalScore(steps=steps, values=values, inside_80_ratio=ratio) for steps, values, ratio in scores]
     shown = held_words(held(forecast(FREE, NOW_S, interval_scores=told)))
     assert shown == words if words is not None else shown.count("ahead") <= 8
+
+
+@pytest.mark.slow
+def test_how_forecasts_did_is_drawn_a_line_for_each_distance_ahead(heard, open_page):
+    """Beside the line of true forecasts, from 0 to 100 %."""
+    app = open_page(heard(forecast(FREE, NOW_S)))
+    assert "How its forecasts did" in text_of(app)
+    picture = drawn(app, 1)
+    ahead = ["60 s ahead (240 values)", "10 min ahead (240 values)", "40 min ahead (240 values)"]
+    assert [trace["name"] for trace in picture["data"]] == ["true", *ahead]
+    assert picture["data"][3]["x"] == [0, 2.5, 10, 25, 50, 75, 90, 97.5, 100]
+    assert picture["data"][3]["y"] == [0, 8, 17, 31, 52, 70, 85, 94, 100]
+
+
+@pytest.mark.parametrize(
+    ("levels", "below"),
+    [
+        ([], []),
+        ([0.1, 0.9], [0.1]),
+        ([0.1, 0.9], [0.1, 1.1]),
+        ([-0.1, 0.9], [0.1, 0.9]),
+        ([0.9, 0.1], [0.1, 0.9]),
+        ([0.1, 0.9], [0.9, 0.1]),
+        ([0.5] * 32, [0.5] * 32),
+    ],
+)
+def test_shares_that_are_none_are_not_drawn(levels, below):
+    """Of another process; how often intervals held is told all the same."""
+    told = events.IntervalScore(steps=1, values=240, inside_80_ratio=0.8, levels=levels, below_ratios=below)
+    one = held(forecast(FREE, NOW_S, interval_scores=[told]))
+    assert calibration_chart(one, DARK) is None
+    assert held_words(one) == "Published 80 % intervals held: 80 % 60 s ahead."
+
+
+def test_too_few_values_are_not_drawn():
+    """They would lie anywhere."""
+    few = [events.IntervalScore(steps=1, values=19, inside_80_ratio=0.8, levels=[0.5], below_ratios=[0.5])]
+    assert calibration_chart(held(forecast(FREE, NOW_S, interval_scores=few)), DARK) is None
 
 
 @pytest.mark.parametrize(

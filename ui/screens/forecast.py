@@ -9,6 +9,7 @@ import streamlit as st
 
 from paceline.words import LONGEST_NAME, age
 
+from ..calibration_figure import calibration_chart
 from ..forecast_book import SeriesForecast
 from ..forecast_figure import busy_chart, fan_chart
 from ..forecast_view import amount, badge, held_words, job_of, label, listed, staleness
@@ -133,6 +134,13 @@ def _series(one: SeriesForecast, shown: Shown, zone: tzinfo) -> None:
             "at least 30 % of the time. The probability that it is above is more useful than a median.</p></div>"
         )
         charts.draw(busy_chart(one, zone, shown.palette), "busy", shown.link)
+    if (calibration := calibration_chart(one, shown.palette)) is not None:
+        st.html(
+            '<div class="pl"><h2>How its forecasts did</h2><p class="muted">What was published before, beside the '
+            "values that came. True forecasts lie on the dashed line. Steeper in the middle: the intervals are too "
+            "wide; flatter: too narrow. Wholly above it: values came lower than said; below it: higher.</p></div>"
+        )
+        charts.draw(calibration, "calibration", shown.link)
 
 
 def _tiles(one: SeriesForecast, snapshot: Snapshot, zone: tzinfo) -> None:
