@@ -33,7 +33,6 @@ def exceedance(values: Array, levels: Array, limit: float, interval_s: float) ->
     >>> exceedance(np.array([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]]), np.array([0.1, 0.5, 0.9]), 4.0, 60.0)
     Exceedance(early_s=120.0, median_s=120.0, probability=0.5)
     """
-    values = np.where(np.abs(values - limit) <= ROUNDING * abs(limit), limit, values)
     share = np.array([above(row, levels, limit) for row in values])
     early, half = (_first(share > least - 1e-9, interval_s) for least in (0.1, 0.5))
     return Exceedance(early, half, float(share.max()))
@@ -42,12 +41,19 @@ def exceedance(values: Array, levels: Array, limit: float, interval_s: float) ->
 def above(row: Array, levels: Array, limit: float) -> float:
     """The share of futures at or above ``limit``; beyond the outermost levels it falls on as between the outer two.
 
+    Quantiles that equal ``limit`` are at it, however many they are: a memory that is full is no fuller.
+
     >>> [round(above(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.5, 0.9]), limit), 3) for limit in (0.0, 1.0, 2.5, 4.0)]
     [0.98, 0.9, 0.3, 0.02]
+    >>> round(above(np.array([0.9, 1.0, 1.0]), np.array([0.1, 0.5, 0.9]), 1.0), 3)
+    0.5
     """
-    if row[0] < limit <= row[-1]:
-        return float(1.0 - np.interp(limit, row, levels))
-    if limit <= row[0]:
+    row = np.where(np.abs(row - limit) <= ROUNDING * abs(limit), limit, row)
+    reached = int(np.searchsorted(row, limit, "left"))
+    if 0 < reached < len(row):
+        share = (limit - row[reached - 1]) / (row[reached] - row[reached - 1])
+        return float(1.0 - levels[reached - 1] - share * (levels[reached] - levels[reached - 1]))
+    if reached == 0:
         return 1.0 - _beyond(row[0] - limit, row[1] - row[0], levels[0], levels[1]) if len(row) > 1 else 1.0
     return _beyond(limit - row[-1], row[-1] - row[-2], 1.0 - levels[-1], 1.0 - levels[-2]) if len(row) > 1 else 0.0
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from paceline.events import Backtest, Forecast, IntervalScore
 
+from .history import SeriesSubject
 from .memory import Held
 from .question import ENSEMBLE, ForecastResult, Question
 from .series import Array
@@ -24,9 +25,19 @@ FEWEST = 12
 
 
 def question(held: Held, horizon: int = HORIZON, levels: tuple[float, ...] = LEVELS, model: str = ENSEMBLE) -> Question:
-    """The question about a series that is held."""
-    subject = held.subject
-    return Question(held.values, subject.interval_s, horizon, np.array(levels), subject.low, subject.high, None, model)
+    """The question about a series that is held.
+
+    More memory may be wanted than there is: it is forecast as if it had no end. Members that know the end say less than
+    it, each by a little, and so does their average, until it is too late.
+    """
+    subject, size = held.subject, memory_size(held.subject)
+    high = subject.high if size is None else None
+    return Question(held.values, subject.interval_s, horizon, np.array(levels), subject.low, high, None, model)
+
+
+def memory_size(subject: SeriesSubject) -> float | None:
+    """How much memory there is, of a series of memory that is used; None for others, and where it is not known."""
+    return subject.high if subject.key.endswith("_bytes") else None
 
 
 def rounded(values: Array, low: float | None = None, high: float | None = None) -> Array:

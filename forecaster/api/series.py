@@ -1,5 +1,6 @@
 """``/v1/series``, ``/v1/backtest``, ``/v1/clusters``: what was measured, and what comes next of it."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -126,15 +127,16 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
 
 
 def _series_forecast(held: Held, asked: Question, result: ForecastResult) -> SeriesForecast:
-    base = answered(result, asked.levels.tolist(), asked.interval_s).model_dump()
-    high = held.subject.high if held.subject.key.endswith("_bytes") else None
-    full = None if high is None else exceedance(result.values, asked.levels, high, asked.interval_s)
+    size, cut = held_forecast.memory_size(held.subject), result
+    if size is not None:
+        cut = replace(result, values=np.minimum(result.values, size))
+    full = None if size is None else exceedance(result.values, asked.levels, size, asked.interval_s)
     return SeriesForecast(
-        **base,
+        **answered(cut, asked.levels.tolist(), asked.interval_s).model_dump(),
         series=held.subject.key,
         unit=held.subject.unit,
         time_s=held.time_s,
-        full=None if full is None or high is None else _reached_answer(full, high),
+        full=None if full is None or size is None else _reached_answer(full, size),
     )
 
 

@@ -161,6 +161,16 @@ def test_a_level_that_members_reach_together_is_reached() -> None:
     assert less.median_s is None
 
 
+def test_futures_that_are_cut_at_a_limit_are_at_it() -> None:
+    """A memory that most futures fill is probably full, though none is fuller; so are just as many GPUs free."""
+    levels = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
+    assert above(np.array([7.0, 8.0, 8.0, 8.0, 8.0]), levels, 8.0) == pytest.approx(0.75)
+    assert above(np.array([6.0, 7.0, 8.0, 8.0, 9.0]), levels, 8.0) == pytest.approx(0.5)
+    assert above(np.array([6.0, 8.0, 8.0, 8.0, 9.0]), levels, 8.5) == pytest.approx(0.175)
+    full = exceedance(np.minimum(np.arange(1.0, 9.0)[:, None] + np.arange(5.0), 8.0), levels, 8.0, 60.0)
+    assert (full.early_s, full.median_s, full.probability) == (240.0, 360.0, pytest.approx(0.9))
+
+
 def test_the_whole_is_forecast_before_its_parts() -> None:
     """Cluster, jobs, nodes, devices; what has not grown is left out."""
     series = [("c/device/n/g/x", 5.0), ("c/job/j/x", 5.0), ("c/cluster/x", 5.0), ("c/node/n/x", 5.0), ("own", 5.0)]

@@ -16,9 +16,11 @@ MODELS = registry(network.shipped())
 WAVE = 8.0 + 4.0 * np.sin(np.arange(400) * 2 * np.pi / 40)
 
 
-def published(values: np.ndarray, high: float | None = 16.0) -> Forecast:
+def published(
+    values: np.ndarray, high: float | None = 16.0, key: str = "default/cluster/free_gpus", unit: str = "GPUs"
+) -> Forecast:
     """The event, through the wire."""
-    subject = SeriesSubject("default/cluster/free_gpus", "GPUs", 60.0, "default", high=high)
+    subject = SeriesSubject(key, unit, 60.0, "default", high=high)
     held = Held(subject, values, 60.0 * len(values))
     asked = held_forecast.question(held)
     made = wire.decode(topics.FORECAST, wire.encode(held_forecast.event(held, asked, forecast(asked, MODELS))))
@@ -45,6 +47,15 @@ def test_gaps_are_gaps_and_a_short_series_is_whole() -> None:
     assert [at for at, value in enumerate(made.recent_values) if value is None] == [7, 48, 49]
     assert len(made.naive_values) == held_forecast.HORIZON
     assert made.maximum is None
+
+
+def test_a_memory_that_most_futures_fill_is_forecast_as_full() -> None:
+    """At its size exactly, which the page looks for; it is no less full because nothing can be fuller."""
+    used = 80e9 * (0.3 + np.arange(390) / 600.0 + 0.01 * np.random.default_rng(1).random(390))
+    made = published(used, 80e9, "default/device/n/g/fb_used_bytes", "bytes")
+    median = np.array(made.values)[:, made.levels.index(0.5)]
+    assert (np.flatnonzero(median >= 80e9)[0] + 1, median.max()) == (pytest.approx(28, abs=5), 80e9)
+    assert made.maximum == 80e9
 
 
 @pytest.mark.parametrize("unit", [1e-300, 5e-324, 1e-9, 1.0, 85_899_375_920.0, 1e38, 1e300])

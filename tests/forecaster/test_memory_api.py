@@ -56,6 +56,21 @@ def test_memory_that_fills_up_has_a_time_when_it_is_full(client: httpx.Client, f
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("field", ["fb_used_bytes", "memory_used_bytes"])
+def test_a_leak_that_comes_and_goes_a_little_is_full_almost_surely(
+    client: httpx.Client, memory: Memory, field: str
+) -> None:
+    """Half an hour before it is; nothing is forecast beyond what there is."""
+    used = 80e9 * (0.3 + np.arange(390) / 600.0 + 0.01 * np.random.default_rng(1).random(390))
+    subject = SeriesSubject(f"c/device/n/leak/{field}", "bytes", 60.0, "c", None, "n", "leak", 0.0, 80e9)
+    memory.put(subject, [60.0 * step for step in range(390)], used.tolist())
+    answer = client.get(f"/v1/series/{subject.key}/forecast", params={"horizon": 60}).json()
+    assert answer["full"]["probability"] > 0.9
+    assert answer["full"]["median_s"] == pytest.approx(28 * 60.0, rel=0.2)
+    assert np.max(answer["values"]) == 80e9
+
+
+@pytest.mark.long
 def test_a_back_test_ranks_the_models(client: httpx.Client, filling: str) -> None:
     """The best first; on a line the line is as good as exact."""
     models = client.get(f"/v1/backtest/{filling}", params={"horizon": 5}).json()["models"]

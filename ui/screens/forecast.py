@@ -138,7 +138,7 @@ def _series(one: SeriesForecast, shown: Shown, zone: tzinfo) -> None:
         st.html(
             '<div class="pl"><h2>How its forecasts did</h2><p class="muted">What was published before, beside the '
             "values that came. True forecasts lie on the dashed line. Steeper in the middle: the intervals are too "
-            "wide; flatter: too narrow. Wholly above it: values came lower than said; below it: higher.</p></div>"
+            "wide; flatter: too narrow. Wholly above it: values came lower than forecast; below it: higher.</p></div>"
         )
         charts.draw(calibration, "calibration", shown.link)
 
