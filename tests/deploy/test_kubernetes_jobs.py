@@ -16,7 +16,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from paceline import columns, topics, wire
+from paceline import columns, topics
 from paceline.events import JobDescribed, StepTimings
 from paceline.identity import attempt_of, job_of, labels_of, node_of
 from paceline.kafka import clients
@@ -24,6 +24,7 @@ from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from tests.deploy.kubernetes_pods import Pod, command, environ, of_pytorchjob, of_trainjob
 from tests.deploy.kyverno_policy import applied
+from tests.heard import heard
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "kubernetes"
@@ -192,9 +193,8 @@ def described(brokers: BrokerSettings, job: str, nodes: int) -> tuple[dict[str, 
         ]
         while min(len(found), len(ranks)) < nodes:
             for topic, consumer in consumers:
-                records = [one for many in consumer.poll(timeout_ms=200).values() for one in many if one.value]
-                events = [wire.decode(topic, record.value) for record in records]
-                for event in (one for one in events if one.job == job):
+                records = [one for many in consumer.poll(timeout_ms=200).values() for one in many]
+                for event in (one for one in heard(topic, records) if one.job == job):
                     if isinstance(event, JobDescribed):
                         found[event.node] = event
                     elif isinstance(event, StepTimings):

@@ -21,6 +21,7 @@ from paceline.events import StepTimings
 from paceline.kafka import clients
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
+from tests.heard import heard
 
 pytestmark = pytest.mark.e2e
 RANK = Path(__file__).parents[1] / "paceline" / "training" / "shipping_rank.py"
@@ -57,8 +58,7 @@ def consumed(settings: BrokerSettings, job: str, last_step: int) -> list[StepTim
     """What the bus holds of ``job``, in order, up to and with ``last_step``; a partition at least once."""
     got = []
     with contextlib.closing(clients.consumer(settings, topics.OP, from_beginning=True)) as consumer:
-        for row in consumer:
-            event = wire.decode(topics.OP, row.value)
+        for event in heard(topics.OP, consumer):
             got += [event] if event.job == job else []
             if event.job == job and last_step in columns.numbers(event.step):
                 return got

@@ -14,6 +14,7 @@ from paceline import topics, wire
 from paceline.events import DeviceWindow
 from paceline.kafka import clients
 from paceline.kafka.settings import BrokerSettings
+from tests.heard import heard
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
@@ -89,8 +90,7 @@ def test_killed_it_comes_back_with_what_the_topics_hold(broker: BrokerSettings, 
 
         def published() -> bool:
             for records in reading.poll(timeout_ms=200).values():
-                events = [wire.decode(topics.FORECAST, record.value) for record in records]
-                told.update(event.time_s for event in events if event.series == moving)
+                told.update(event.time_s for event in heard(topics.FORECAST, records) if event.series == moving)
             return first_s + 35 * 60.0 in told
 
         until(published)

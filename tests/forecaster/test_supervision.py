@@ -17,9 +17,10 @@ from forecaster.models.registry import Registry
 from forecaster.publisher import ForecastPublisher
 from forecaster.server import Part, waits
 from paceline import topics, wire
-from paceline.events import DeviceWindow, Forecast
+from paceline.events import DeviceWindow
 from paceline.kafka import clients
 from paceline.kafka.settings import BrokerSettings
+from tests.heard import heard
 
 pytestmark = pytest.mark.bus
 Until = Callable[..., Any]
@@ -91,19 +92,18 @@ def test_a_series_that_breaks_the_forecast_stops_no_other(
         subject = SeriesSubject(f"{cluster}/cluster/{name}", "W", 60.0, cluster)
         memory.put(subject, [first_s + 60.0 * step for step in range(20)], [float(step % 3) for step in range(20)])
     reading = clients.consumer(broker, topics.FORECAST.name, from_beginning=True)
-    heard: set[str] = set()
+    series: set[str] = set()
     with contextlib.closing(reading) as client, ready(ForecastPublisher(broker, memory, models)) as asked:
 
         def arrived() -> bool:
             for records in client.poll(timeout_ms=200).values():
-                events = [wire.decode(topics.FORECAST, record.value) for record in records]
-                heard.update(event.series for event in events if isinstance(event, Forecast))
-            return f"{cluster}/cluster/sound" in heard
+                series.update(event.series for event in heard(topics.FORECAST, records))
+            return f"{cluster}/cluster/sound" in series
 
         until(arrived)
         assert memory.counts.failed == 1
         assert asked().status_code == 200
-    assert f"{cluster}/cluster/broken" not in heard
+    assert f"{cluster}/cluster/broken" not in series
 
 
 def test_nothing_is_published_before_the_bus_is_read(

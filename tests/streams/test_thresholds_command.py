@@ -4,11 +4,12 @@ import uuid
 
 import pytest
 
-from paceline import topics, wire
+from paceline import topics
 from paceline.events import Thresholds
 from paceline.kafka.follow import BEGINNING, Follower
 from paceline.kafka.settings import BrokerSettings
 from streams import thresholds
+from tests.heard import heard
 
 pytestmark = pytest.mark.bus
 
@@ -18,7 +19,7 @@ def published(broker: BrokerSettings, job: str) -> list[Thresholds]:
     with Follower(broker, {topics.THRESHOLD: BEGINNING}, "test") as follower:
         while not follower.caught_up:
             for topic, records in follower.poll():
-                found += [wire.decode(topic, record.value) for record in records if record.value]
+                found += heard(topic, records)
     return [event for event in found if isinstance(event, Thresholds) and event.job == job]
 
 

@@ -14,6 +14,7 @@ from paceline.delivery.outbox import Message
 from paceline.delivery.spool import Spool
 from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
+from tests.heard import heard
 from tests.patience import PATIENCE_S
 
 LIMIT = 1_000_000
@@ -37,8 +38,7 @@ def leave(folder: Path, mark: str, count: int, ago_s: float = 1000.0) -> Spool:
 def received(settings: BrokerSettings, mark: str, count: int) -> list[int]:
     got: list[int] = []
     with contextlib.closing(clients.consumer(settings, topics.DEADLETTER, from_beginning=True)) as consumer:
-        for row in consumer:
-            letter = wire.decode(topics.DEADLETTER, row.value)
+        for letter in heard(topics.DEADLETTER, consumer):
             got += [letter.offset] if letter.reason == mark else []
             if len(got) == count:
                 return got

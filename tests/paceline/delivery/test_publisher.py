@@ -17,6 +17,7 @@ from paceline.delivery.segment import scan
 from paceline.delivery.stats import Stats
 from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
+from tests.heard import heard
 from tests.patience import PATIENCE_S
 
 Until = Callable[..., None]
@@ -37,8 +38,7 @@ def received(settings: BrokerSettings, mark: str, until_number: int) -> list[int
     """Numbers with ``mark`` on the bus, in order, up to and with ``until_number``."""
     got: list[int] = []
     with contextlib.closing(clients.consumer(settings, topics.DEADLETTER, from_beginning=True)) as consumer:
-        for row in consumer:
-            found = wire.decode(topics.DEADLETTER, row.value)
+        for found in heard(topics.DEADLETTER, consumer):
             if found.reason == mark:
                 got.append(found.offset)
                 if found.offset == until_number:
@@ -95,7 +95,7 @@ def test_the_key_is_the_events_own_unless_one_is_given(broker: BrokerSettings):
     keys, stamps = [], []
     with contextlib.closing(clients.consumer(broker, topics.NODE, from_beginning=True)) as consumer:
         for row in consumer:
-            if wire.decode(topics.NODE, row.value).cluster == mark:
+            if [one.cluster for one in heard(topics.NODE, [row])] == [mark]:
                 keys.append(row.key)
                 stamps.append(row.timestamp)
                 if len(keys) == 2:
@@ -365,8 +365,7 @@ def test_an_event_that_can_carries_the_account(
     back.close(PATIENCE_S)
     got: list[events.HostSamples] = []
     with contextlib.closing(clients.consumer(broker, topics.HOST, from_beginning=True)) as consumer:
-        for row in consumer:
-            found = wire.decode(topics.HOST, row.value)
+        for found in heard(topics.HOST, consumer):
             got += [found] if found.producer == mark else []
             if len(got) == 3:
                 break

@@ -21,6 +21,7 @@ from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import Topic
+from tests.heard import heard
 
 _spec = importlib.util.spec_from_file_location("rank", Path(__file__).parents[1] / "training" / "rank.py")
 assert _spec is not None
@@ -90,8 +91,7 @@ def from_bus(settings: BrokerSettings, topic: Topic, job: str, last: Callable[[l
     """The events of ``job``, in order, until these are the last."""
     got: list[Any] = []
     with contextlib.closing(clients.consumer(settings, topic, from_beginning=True)) as consumer:
-        for row in consumer:
-            event = wire.decode(topic, row.value)
+        for event in heard(topic, consumer):
             got += [event] if event.job == job else []
             if got and last(got):
                 break
