@@ -130,10 +130,10 @@ class ForecastPublisher:
                 break
             keys = grown[first : first + TOGETHER]
             self._done |= {key: times_s[key] for key in keys}
-            for key, made in self._forecasts(keys).items():
-                self._done[key] = made.time_s
+            for made, encoded in self._forecasts(keys):
+                self._done[made.series] = made.time_s
                 self._memory.published.hear(made, self._clock())
-                self._send(client, topics.FORECAST, key, wire.encode(made))
+                self._send(client, topics.FORECAST, made.series, encoded)
             self._rest(began_s)
         client.flush(timeout=10)
         return went_through
@@ -151,15 +151,15 @@ class ForecastPublisher:
             self._rest(began_s)
         self._profiled = profiled
 
-    def _forecasts(self, keys: Sequence[str]) -> dict[str, Forecast]:
-        """The forecasts of series; what breaks on one of them breaks none of the others."""
+    def _forecasts(self, keys: Sequence[str]) -> list[tuple[Forecast, bytes]]:
+        """The forecasts of series, and as they are sent; what breaks on one of them breaks none of the others."""
         try:
-            return self._standing.forecasts(keys)
+            return [(made, wire.encode(made)) for made in self._standing.forecasts(keys).values()]
         except Exception:
-            if len(keys) == 1:
-                self._failed(keys[0])
-                return {}
-            return {name: made for key in keys for name, made in self._forecasts([key]).items()}
+            if len(keys) > 1:
+                return [made for key in keys for made in self._forecasts([key])]
+            self._failed(keys[0])
+            return []
 
     def _profile(self, state: JobState, job: str) -> bytes | None:
         try:
