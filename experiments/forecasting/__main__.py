@@ -26,7 +26,7 @@ from forecaster.models.registry import Registry, registry
 from forecaster.question import ENSEMBLE
 
 from ..markdown import write
-from . import cycles, ends, evidence, full, job_kinds, report
+from . import cycles, ends, evidence, full, job_kinds, published, report
 from .contest import UNGATED, contest
 from .data import cases, missing, tasks
 
@@ -59,6 +59,8 @@ def main() -> int:
     text += report.rows("Kinds of job", job_kinds.evaluate(args.data))
     text += report.rows("Ends of jobs, errors and widths as shares of what was left", ends.evaluate(args.data))
     text += report.rows("Memory, asked at moments before it is full", full.evaluate(args.data, learned(None, "")))
+    told = published.evaluate(args.data, args.part, learned(None, ""))
+    text += report.rows("Inside the 80 % interval that was published so many steps ahead, on the bus", list(told))
     print(text)
     if args.write:
         write(ROOT / "docs" / "benchmarks.md", "forecasting", text)

@@ -32,6 +32,21 @@ def test_after_a_shift_coverage_recovers_within_fifty_steps(factor: float) -> No
     assert 0.7 <= mean[50:70].mean() <= 0.9
 
 
+def test_far_ahead_the_width_does_not_swing() -> None:
+    """A level that moves now and then is missed by all forecasts of the moments before, and by none after it."""
+    step, rng = 40, np.random.default_rng(7)
+    level = np.repeat(rng.standard_normal(40), 50)
+    half, state, widths, inside = [1.2816] * step, Widths(), [], []
+    for value in level[step:] - level[:-step]:
+        published = half.pop(0)
+        inside.append(abs(value) <= published)
+        state = state.update(step, -published, published, float(value))
+        widths.append(float(state.factors(step)[step - 1]))
+        half.append(1.2816 * widths[-1])
+    assert 0.75 <= np.mean(inside) <= 0.87
+    assert max(widths[400:]) < 8.0 * min(widths[400:])
+
+
 @pytest.mark.long
 def test_on_steady_noise_the_width_stays() -> None:
     """Four in five inside, at a width that costs little."""
