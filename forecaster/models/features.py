@@ -3,8 +3,6 @@
 Rule of this file: pure. The order of the numbers is part of the weights' version: change one, raise ``VERSION``.
 """
 
-from functools import lru_cache
-
 import numpy as np
 
 from ..series import Array, Series
@@ -61,7 +59,8 @@ def asked_steps(series: Series, farthest: int) -> Array:
     """
     if _seasonal(series) or farthest <= ASKED:
         return np.arange(1, farthest + 1, dtype=np.float64)
-    return _few(farthest)
+    steps = np.exp(np.linspace(0.0, np.log(farthest), ASKED)).round()
+    return steps[np.diff(steps, prepend=0.0) > 0.0]
 
 
 def over_steps(rows: Array, steps: Array, horizon: int) -> Array:
@@ -70,11 +69,6 @@ def over_steps(rows: Array, steps: Array, horizon: int) -> Array:
         return rows
     every = np.arange(1, horizon + 1, dtype=np.float64)
     return np.stack([np.interp(every, steps, column) for column in rows.T], axis=1)
-
-
-@lru_cache(maxsize=64)
-def _few(farthest: int) -> Array:
-    return np.unique(np.geomspace(1, farthest, ASKED).round())
 
 
 def _seasonal(series: Series) -> bool:
