@@ -61,11 +61,12 @@ def bases(whole: Any) -> list[Any]:
     return [whole, flipped] if places else [whole]
 
 
-def pairs(topic: Topic, whole: Any) -> Iterator[tuple[Odd, Odd]]:
-    """Every pair of fields, with every pair of what they may be set to."""
+def pairs(topic: Topic, whole: Any, rng: Random, most: int) -> Iterator[tuple[Odd, Odd]]:
+    """Every pair of fields, with ``most`` of the pairs of what they may be set to."""
     odd = [_allowed(topic, whole, at, value) for at, value in places(whole)]
     for one, other in itertools.combinations(odd, 2):
-        yield from itertools.product(one, other)
+        every = list(itertools.product(one, other))
+        yield from rng.sample(every, min(most, len(every)))
 
 
 def some_pairs(topic: Topic, whole: Any, rng: Random, most: int) -> Iterator[tuple[Odd, Odd]]:

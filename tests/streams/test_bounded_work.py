@@ -29,8 +29,9 @@ MOST_ANSWERS, MOST_STEPS, MOST_BYTES = 100, 250_000, 10_000_000
 MOST_RANKS = 4096
 #: Pairs of each event that are tried in ring 1.
 SOME = 3
-#: Fields of a message up to which every pair of what they may be set to is tried in ring 2.
-FEW = 16
+#: Fields of a message up to which every pair of them is tried in ring 2, and of the up to 16 pairs of what they may be
+#: set to so many, others in every run.
+FEW, EACH = 16, 4
 #: Pairs of a message of more fields that one run of ring 2 tries, others in every run: each is counted line by line.
 MANY = 50
 
@@ -198,9 +199,11 @@ def test_a_micro_batch_of_a_rank_without_a_step_breaks_nothing() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(f"work {name}")) for name in TOLD])
 def test_pairs_of_fields_with_extreme_numbers_take_bounded_work(name: str) -> None:
-    """Of messages of few fields every pair of extreme numbers; of others some, chosen anew in every run."""
+    """Of messages of few fields every pair of them; of others some, and of numbers some, chosen anew in every run."""
     topic, data = TOLD[name]
+    rng = random.Random()
     for whole in extremes.bases(extremes.plain(topic, data)):
         few = len(extremes.places(whole)) <= FEW
-        for odd in extremes.pairs(topic, whole) if few else extremes.some_pairs(topic, whole, random.Random(), MANY):
+        made = extremes.pairs(topic, whole, rng, EACH) if few else extremes.some_pairs(topic, whole, rng, MANY)
+        for odd in made:
             judged(topic, whole, odd)
