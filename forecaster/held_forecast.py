@@ -52,7 +52,12 @@ def rounded(values: Array, low: float | None = None, high: float | None = None) 
         power = 10.0 ** np.abs(digits)
         fine = np.where(digits >= 0, np.round(values * power) / power, np.round(values / power) * power)
     kept = np.where(np.isfinite(fine), fine, values)
-    return np.clip(kept, -np.inf if low is None else low, np.inf if high is None else high)
+    return within(kept, low, high)
+
+
+def within(values: Array, low: float | None, high: float | None) -> Array:
+    """``values`` from ``low`` to ``high``; None: without that bound."""
+    return np.clip(values, -np.inf if low is None else low, np.inf if high is None else high)
 
 
 def event(held: Held, asked: Question, result: ForecastResult, scores: Sequence[IntervalScore] = ()) -> Forecast:

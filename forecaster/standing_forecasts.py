@@ -68,7 +68,7 @@ class _Asked(NamedTuple):
 
 def _published(asked: _Asked, result: ForecastResult) -> Forecast:
     subject = asked.held.subject
-    asked.state.publish(held_forecast.rounded(result.values[:, _SCORED], subject.low, subject.high))
+    asked.state.publish(held_forecast.within(result.values[:, _SCORED], subject.low, subject.high))
     levels = list(calibration.LEVELS)
     scores = [
         IntervalScore(

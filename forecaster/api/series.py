@@ -127,9 +127,8 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
 
 
 def _series_forecast(held: Held, asked: Question, result: ForecastResult) -> SeriesForecast:
-    size, cut = held_forecast.memory_size(held.subject), result
-    if size is not None:
-        cut = replace(result, values=np.minimum(result.values, size))
+    size = held_forecast.memory_size(held.subject)
+    cut = replace(result, values=held_forecast.within(result.values, None, size))
     full = None if size is None else exceedance(result.values, asked.levels, size, asked.interval_s)
     return SeriesForecast(
         **answered(cut, asked.levels.tolist(), asked.interval_s).model_dump(),

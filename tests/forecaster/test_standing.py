@@ -214,6 +214,20 @@ def test_a_round_makes_as_many_choices_as_there_is_time_for(memory: Memory, flee
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("used", [84_987_740_161.0, 41_233_874_947.0, 1.0 / 3.0, 0.0])
+def test_a_series_that_stays_as_it_is_forecast_right_and_keeps_its_choice(memory: Memory, used: float) -> None:
+    """However many digits it has, and where single precision is a little above the size of the memory."""
+    standing, key = StandingForecasts(memory, MODELS), "c/device/n/0/fb_used_bytes"
+    for minutes in range(100, 110):
+        subject = SeriesSubject(key, "bytes", 60.0, "c", None, "n", "0", 0.0, max(used, 1.0))
+        memory.put(subject, [60.0 * minute for minute in range(minutes)], [used] * minutes)
+        made = standing.forecasts([key])[key]
+    assert [(one.steps, one.inside_80_ratio) for one in made.interval_scores] == [(1, 1.0), (3, 1.0)]
+    assert made.interval_scores[0].below_ratios == pytest.approx(made.interval_scores[0].levels)
+    assert not standing._states[key].outdated()
+
+
+@pytest.mark.long
 def test_a_series_that_is_gone_takes_no_memory(memory: Memory, fleet: Callable[[int], list[str]]) -> None:
     """Nor one that is too short for a forecast."""
     keys = fleet(100)
