@@ -12,6 +12,8 @@ QUICK := not (long or slow or bus or browser or e2e or training or network or gp
 IMAGES := annotator archive collectors streams forecaster control ui
 # Where the environment forbids bytecode, every process compiles PyTorch anew: 11 s an import instead of 4.
 unexport PYTHONDONTWRITEBYTECODE
+# What a shell's own path of modules names would be tested in place of the checkout or of the installed wheel.
+unexport PYTHONPATH
 # Processes beside each other with as many threads of linear algebra as cores spin, at worst for minutes.
 quick-tests: export OPENBLAS_NUM_THREADS := 1
 GATE = $(PYTHON) deploy/gate.py --workers $(WORKERS) --args='$(ARGS)'

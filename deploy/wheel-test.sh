@@ -3,6 +3,7 @@
 # `wheel-test.sh --quick`: that it holds the checkout's files and its commands start; else also each service in an
 # environment of its own lock, and the tests that look for what is installed (further arguments are pytest's).
 set -euo pipefail
+unset PYTHONPATH # the wheel would be found after what it names
 quick=
 if [ "${1:-}" = --quick ]; then quick=yes && shift; fi
 cd "$(dirname "$0")/.."
