@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .series import Array
+from .series import Array, matched
 
 #: The steps ahead whose quantiles are kept until the value comes: one of each width that is learned (``conformal``).
 STEPS = (1, 3, 10, 40)
@@ -16,8 +16,6 @@ STEPS = (1, 3, 10, 40)
 LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)
 #: With so many values counted, each counts half as much from then on: the newest say most.
 COUNTED = 960
-#: A quantile that is less than this share of a value away from it is the value: values are held as single precision.
-SAME = 1e-7
 _LOW, _HIGH = LEVELS.index(0.1), LEVELS.index(0.9)
 _LEVELS = np.array(LEVELS)
 #: Where the rows of each step begin: a row is read ``step`` places later at the latest, so it has as many rows.
@@ -69,7 +67,7 @@ class Calibration:
             quantiles = self._quantiles[row]
             if self._places[row] != place - step or not np.isfinite(quantiles).all():
                 continue
-            quantiles = np.where(np.abs(quantiles - value) <= SAME * abs(value), value, quantiles)
+            quantiles = matched(quantiles, value)
             low, high = float(quantiles[_LOW]), float(quantiles[_HIGH])
             inside = low <= value <= high
             self._count(number, inside, below(quantiles, value))

@@ -49,7 +49,8 @@ def choose(asked: Asked, models: Registry, forecasts: Mapping[str, Array], test:
     """Each member's share by the back-test, and how far to trust it."""
     naive = naive_of(test)
     naive_loss = test.losses.get(naive)
-    shares = _shares(asked, models, forecasts, test)
+    weighed = _shares(asked, models, forecasts, test)
+    shares = ensemble.with_apart(weighed, test, forecasts) if test.losses else weighed
     question, context = asked.question, asked.context
     choice = Choice(question.model, shares, naive, context.series.season, naive_loss=naive_loss)
     if not test.losses:

@@ -3,7 +3,7 @@
 Rule of this file: pure. Weights rest on the series' own back-test and on a prior that was set on other series.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 import numpy as np
 
@@ -21,6 +21,9 @@ POWER = 3.0
 STATES = ("last_30", "last_60", "last_120", "last_240", "analog", "network", "pretrained")
 #: What the ensemble is compared with, and what answers where it loses; they do not speak in it.
 BASELINES = ("naive", "seasonal_naive")
+#: Members that are weighed against all the others together, not beside them: they know something else. Where one is as
+#: good as they are it has half.
+APART = ("calendar",)
 #: Without a back-test only these speak, which need little history.
 UNTESTED = ("changes", "last_60", "smoothing", "network", "pretrained")
 #: Shares of the naive forecast that are tried before it answers alone.
@@ -36,7 +39,7 @@ def speaking(forecasts: Iterable[str], losses: Mapping[str, float], rests: bool)
     ``rests``: the series often rests on its minimum. Where there was a back-test, a member that could not take part in
     it does not speak.
     """
-    names = tuple(name for name in forecasts if not losses or name in losses)
+    names = tuple(name for name in forecasts if name not in APART and (not losses or name in losses))
     members = tuple(name for name in names if name not in BASELINES)
     return tuple(name for name in members if name in STATES or not rests) or members or names
 
@@ -57,6 +60,16 @@ def weights(names: Iterable[str], losses: Mapping[str, float], rests: bool = Fal
     raw = {name: prior.get(name, 1.0) * ((best + floor) / (value + floor)) ** POWER for name, value in tried.items()}
     total = sum(raw.values())
     return {name: value / total for name, value in raw.items()}
+
+
+def with_apart(shares: Mapping[str, float], test: Backtest, able: Container[str]) -> dict[str, float]:
+    """``shares`` beside those of ``APART`` that are ``able`` to forecast: by their losses, as of two members."""
+    others = loss(test, hindcast(test, shares))
+    for name in APART:
+        if others is not None and name in able and name in test.losses:
+            own = weights((name, ""), {name: test.losses[name], "": others})[name]
+            shares = {other: (1.0 - own) * share for other, share in shares.items()} | {name: own}
+    return dict(shares)
 
 
 def averaged(forecasts: Mapping[str, Array], shares: Mapping[str, float]) -> Array:

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .series import Array
-
-#: A value that is less than this share of a level away from it is the level: an average of equals is rounded.
-ROUNDING = 1e-9
+from .series import Array, matched
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ def above(row: Array, levels: Array, limit: float) -> float:
     >>> round(above(np.array([0.9, 1.0, 1.0]), np.array([0.1, 0.5, 0.9]), 1.0), 3)
     0.5
     """
-    row = np.where(np.abs(row - limit) <= ROUNDING * abs(limit), limit, row)
+    row = matched(row, limit)
     reached = int(np.searchsorted(row, limit, "left"))
     if 0 < reached < len(row):
         share = (limit - row[reached - 1]) / (row[reached] - row[reached - 1])

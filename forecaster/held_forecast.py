@@ -9,6 +9,7 @@ import numpy as np
 
 from paceline.events import Backtest, Forecast, IntervalScore
 
+from . import quarters
 from .history import SeriesSubject
 from .memory import Held
 from .question import ENSEMBLE, ForecastResult, Question
@@ -18,20 +19,24 @@ from .series import Array
 LEVELS = (0.025, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.975)
 #: How many of the newest values go with a published forecast: what a picture of it shows.
 RECENT = 120
-#: How far ahead is published, in steps.
-HORIZON = 60
+#: How far ahead is published, in steps; of a cluster by the quarter hour a day.
+HORIZON, DAY_AHEAD = 60, 96
 #: Fewer measured samples than this are not worth a published forecast.
 FEWEST = 12
 
 
-def question(held: Held, horizon: int = HORIZON, levels: tuple[float, ...] = LEVELS, model: str = ENSEMBLE) -> Question:
-    """The question about a series that is held.
+def question(
+    held: Held, horizon: int | None = None, levels: tuple[float, ...] = LEVELS, model: str = ENSEMBLE
+) -> Question:
+    """The question about a series that is held; without a ``horizon`` what is published of it.
 
     More memory may be wanted than there is: it is forecast as if it had no end. Members that know the end say less than
     it, each by a little, and so does their average, until it is too late.
     """
     subject, size = held.subject, memory_size(held.subject)
     high = subject.high if size is None else None
+    if horizon is None:
+        horizon = DAY_AHEAD if subject.interval_s == quarters.QUARTER_S else HORIZON
     return Question(held.values, subject.interval_s, horizon, np.array(levels), subject.low, high, None, model)
 
 

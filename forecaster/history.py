@@ -68,6 +68,13 @@ class Track:
         measured = np.flatnonzero(np.isfinite(samples))
         return samples[measured[0] :] if measured.size else samples[:0]
 
+    def mean(self, first: int, last: int) -> float:
+        """Of the samples at these places; NaN where fewer than half of them were measured."""
+        held = np.arange(max(first, self._oldest), min(last, self.newest) + 1)
+        samples = self._ring[held % len(self._ring)].astype(np.float64)
+        measured = samples[np.isfinite(samples)]
+        return float(measured.mean()) if 2 * measured.size >= last - first + 1 else float("nan")
+
     @property
     def time_s(self) -> float:
         """The Unix time at which the newest sample ends."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from paceline.events import SHORT_WINDOW_S, DeviceSamples, JobDescribed, JobProfile, JobWindow
 
+from . import quarters
 from .history import History, SeriesSubject
 from .job_end import JobEnd
 from .job_profiles import JobProfiles, JobState
@@ -90,13 +91,15 @@ class Memory:
                 if isinstance(event, JobWindow) and event.length_s == SHORT_WINDOW_S:
                     self._jobs.on_window(event)
                 for reading in self._subjects.readings(event):
-                    self._history.put(reading.subject, reading.time_s, reading.value)
+                    quarters.put(self._history, reading.subject, reading.time_s, reading.value)
                 self._count()
 
     def put(self, subject: SeriesSubject, times_s: list[float], values: list[float]) -> int:
         """Learn values that were sent or back-filled; how many were kept."""
         with self._lock:
-            kept = sum(self._history.put(subject, at_s, value) for at_s, value in zip(times_s, values, strict=True))
+            kept = sum(
+                quarters.put(self._history, subject, at_s, value) for at_s, value in zip(times_s, values, strict=True)
+            )
             self._count()
             return kept
 

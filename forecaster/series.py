@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+#: Series are held as single precision: of a number, so large a share may be lost.
+PRECISION = 1e-7
 
 
 @dataclass(frozen=True)
@@ -86,3 +88,12 @@ def carried(values: Array) -> Array:
         return values
     source = np.maximum.accumulate(np.where(measured, np.arange(len(values)), 0))
     return np.asarray(values[source])
+
+
+def matched(values: Array, value: float) -> Array:
+    """``values``, where those that single precision cannot tell from ``value`` are ``value``.
+
+    >>> matched(np.array([0.99999999, 0.9999, np.nan]), 1.0).tolist()
+    [1.0, 0.9999, nan]
+    """
+    return np.where(np.abs(values - value) <= PRECISION * abs(value), value, values)

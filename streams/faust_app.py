@@ -208,13 +208,13 @@ class Consumer:
 
     def ends(self) -> dict[Partition, tuple[int, int | None]]:
         """What the last fetch of each source partition told; asks nobody."""
-        fetched, consumer = {}, self._consumer
-        ours, highwater, committed = consumer.assignment(), consumer.highwater, consumer._committed_offset
-        for at in ours:
+        fetched, reads = {}, self._consumer
+        committed = reads._committed_offset
+        for at in reads.assignment():
             if at.topic not in SOURCE_NAMES:
                 continue
             try:
-                end = highwater(at)
+                end = reads.highwater(at)
             except AssertionError:  # The client's own thread has given it away meanwhile.
                 continue
             if end is not None:

@@ -26,7 +26,7 @@ from forecaster.models.registry import Registry, registry
 from forecaster.question import ENSEMBLE
 
 from ..markdown import write
-from . import cycles, ends, evidence, full, job_kinds, published, report
+from . import cycles, day_ahead, ends, evidence, full, job_kinds, published, report
 from .contest import UNGATED, contest
 from .data import cases, missing, tasks
 
@@ -61,6 +61,9 @@ def main() -> int:
     text += report.rows("Memory, asked at moments before it is full", full.evaluate(args.data, learned(None, "")))
     told = published.evaluate(args.data, args.part, learned(None, ""))
     text += report.rows("Inside the 80 % interval that was published so many steps ahead, on the bus", list(told))
+    ahead = day_ahead.evaluate(args.data, learned(None, ""))
+    title = "A cluster a day ahead by the quarter hour, losses as shares of repeating yesterday"
+    text += report.rows(title, list(ahead))
     print(text)
     if args.write:
         write(ROOT / "docs" / "benchmarks.md", "forecasting", text)

@@ -26,8 +26,10 @@ from .contest import LEVELS, asked, base_of, scale_of
 from .data import Array, Case, EvaluationSeries, Task
 
 KNOTS, MADE_UP = 12, "made-up"
-#: What the gate weighs: the members of the ensemble.
-MEMBERS = tuple(name for name in registry(None).members if name not in ensemble.BASELINES)
+#: What the gate weighs: the members of the ensemble that are not weighed apart.
+MEMBERS = tuple(
+    name for name in registry(None).members if name not in ensemble.BASELINES and name not in ensemble.APART
+)
 SOURCES = ("pods", "power", "cloud", "alibaba2018", "google2019", "jobs")
 #: Cases for learning, by source; each task has as many as the next.
 CASES = {"pods": 560, "power": 440, "cloud": 360, "alibaba2018": 360, "google2019": 240, "jobs": 280, MADE_UP: 560}

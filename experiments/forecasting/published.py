@@ -1,7 +1,7 @@
 """How the intervals of published forecasts do: recorded series followed a sample at a time, as on the bus.
 
-A choice stands for a while and intervals follow what came (``forecaster.standing``), unlike the contest's, in which
-each forecast is asked for once and knows nothing of those before.
+A choice stands for a while and intervals follow what came (``forecaster.standing_forecasts``), unlike the contest's, in
+which each forecast is asked for once and knows nothing of those before.
 """
 
 import sys
@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from forecaster.calibration import LEVELS, STEPS, Scored
-from forecaster.forecast import Repeat, chosen, repeated
-from forecaster.held_forecast import HORIZON
+from forecaster.calibration import STEPS
+from forecaster.history import SeriesSubject
+from forecaster.memory import Memory
 from forecaster.models.registry import Registry
-from forecaster.question import Question
-from forecaster.standing import Standing
+from forecaster.standing_forecasts import StandingForecasts
+from paceline.events import IntervalScore
 
 from .data import CONTEXT, EvaluationSeries, Part, Task, tasks
 
@@ -26,27 +26,23 @@ SERIES, SAMPLES = 6, 300
 KNOWN = 120
 
 
-def followed(series: EvaluationSeries, part: Part, models: Registry) -> list[Scored]:
-    """How the forecasts of one series did, from a moment of ``part`` on."""
+def followed(series: EvaluationSeries, part: Part, models: Registry) -> list[IntervalScore]:
+    """How the forecasts of one series did, from a moment of ``part`` on; by steps ahead, empty where none came."""
     values = series.values
     first = len(values) // 2 if series.part is None and part == "held-out" else 0
     last = len(values) // 2 if series.part is None and part == "dev" else len(values)
     first = max(first, min(KNOWN, (last - first) // 2))
-    state = Standing()
-    for end in range(first, min(last, first + SAMPLES)):
-        if not np.isfinite(values[end - 1]):  # What was not measured is not published.
+    memory = Memory()
+    subject = SeriesSubject(series.key, "", series.interval_s, "", low=series.low, high=series.high)
+    standing, made = StandingForecasts(memory, models), None
+    for place in range(max(0, first - CONTEXT), min(last, first + SAMPLES) - 1):
+        if not np.isfinite(values[place]):  # What was not measured is not published.
             continue
-        known = values[max(0, end - CONTEXT) : end]
-        state.update(end - 1, known)
-        question = Question(known, series.interval_s, HORIZON, np.array(LEVELS), series.low, series.high)
-        widths = None if state.choice is None else state.widths
-        if state.outdated():
-            choice, result = chosen(question, models, widths)
-            state.choose(choice)
-        else:
-            (result,) = repeated([Repeat(question, state.choice, widths)], models)
-        state.publish(result.values)
-    return state.scored()
+        memory.put(subject, [(place + 0.5) * series.interval_s], [float(values[place])])
+        if place >= first - 1:
+            standing.begin([series.key])
+            made = standing.forecasts([series.key]).get(series.key)
+    return [] if made is None else made.interval_scores
 
 
 def _row(task: Task, part: Part, models: Registry) -> dict[str, Any]:

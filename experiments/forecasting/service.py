@@ -16,6 +16,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from forecaster.memory import Memory
 from forecaster.models.registry import Registry, shipped
 from forecaster.publisher import TOGETHER, order
 from forecaster.question import Question
+from forecaster.scores import pinball
 from forecaster.series import Array
 from forecaster.standing_forecasts import StandingForecasts
 from paceline import wire
@@ -42,10 +44,15 @@ PARTS = "fleet", "batch", "free"
 DAY, MINUTE_S = 1440, 60.0
 #: The batch of the promise: so many series, samples in each, steps ahead.
 SERIES, SAMPLES, STEPS = 1000, 1440, 60
-#: Free GPUs: moments that are asked at, steps ahead, and how many GPUs somebody wants.
-MOMENTS, AHEAD, WANTED = 150, (15, 60, 240, 480), (8, 32, 64)
+#: Free GPUs: moments that are asked at, minutes ahead, and how many GPUs somebody wants.
+MOMENTS, AHEAD, WANTED = 150, (15, 60, 240, 480, 720, 1440), (8, 32, 64)
+#: What is known: days of it, and minutes that are one value. In the service minutes are forecast an hour ahead.
+KNOWN = {"minutes of 3 days": (3, 1), "quarter hours of 8 days": (8, 15), "quarter hours of 28 days": (28, 15)}
+HOUR_AHEAD = 60
 #: Reliability is told by such bins of probability.
 BINS = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0001)
+#: By minutes ahead: what was said of each wanted number and whether it came, whether inside, and the loss.
+Scores = tuple[dict[int, list[tuple[float, bool]]], dict[int, list[bool]], dict[int, list[float]]]
 
 
 def free_gpus(gpus: int, minutes: int, rng: np.random.Generator) -> Array:
@@ -180,38 +187,59 @@ def _asked(where: str, body: bytes) -> Iterator[float]:
 def free(held_by: Registry) -> str:
     """How often so many GPUs were free, beside how probable that was by the forecasts; what lay inside intervals."""
     rng = np.random.default_rng(3)
-    held = free_gpus(256, 17 * DAY, rng)
-    said: dict[int, list[tuple[float, bool]]] = {step: [] for step in AHEAD}
-    inside: dict[int, list[bool]] = {step: [] for step in AHEAD}
-    levels = np.array(LEVELS)
-    low, high = LEVELS.index(0.1), LEVELS.index(0.9)
-    for number in range(MOMENTS):
-        at = int(rng.integers(4 * DAY, len(held) - max(AHEAD)))
-        made = forecast(Question(held[at - 3 * DAY : at], MINUTE_S, max(AHEAD), levels, 0.0, 256.0), held_by).values
-        for step in AHEAD:
-            came, row = held[at + step - 1], made[step - 1]
-            inside[step].append(bool(row[low] <= came <= row[high]))
-            said[step] += [(exceedance.above(row, levels, float(gpus)), bool(came >= gpus)) for gpus in WANTED]
-        if number % 25 == 24:
-            print(f"{number + 1} of {MOMENTS} moments", file=sys.stderr, flush=True)
-    rows = [
-        [
-            str(step),
-            f"{np.mean(inside[step]):.0%}",
-            f"{_brier(said[step]):.3f}",
-            f"{_brier([(_usual(held, gpus), bool(one)) for gpus, one in _came(said[step])]):.3f}",
-        ]
-        for step in AHEAD
-    ]
-    whole = [one for pairs in said.values() for one in pairs]
+    held = free_gpus(256, (29 + 35) * DAY, rng)
+    moments = rng.integers(29 * DAY, len(held) - max(AHEAD), MOMENTS)
+    rows, whole = list[list[str]](), list[tuple[float, bool]]()
+    for name, (days, minutes) in KNOWN.items():
+        said: dict[int, list[tuple[float, bool]]] = {step: [] for step in AHEAD}
+        inside: dict[int, list[bool]] = {step: [] for step in AHEAD}
+        losses: dict[int, list[float]] = {step: [] for step in AHEAD}
+        for at in moments:
+            known = held[at - days * DAY : at].reshape(-1, minutes).mean(axis=1)
+            _ask(known, minutes, held[at:], held_by, (said, inside, losses))
+        rows += [_scored(name, step, said[step], inside[step], losses[step], held) for step in AHEAD]
+        whole += [pair for step, pairs in said.items() if (step > HOUR_AHEAD) == (minutes > 1) for pair in pairs]
+        print(name, file=sys.stderr, flush=True)
+    head = ["known", "minutes ahead", "inside 80 %", "pinball loss", "Brier score", "of how often it is so at all"]
     return (
-        f"Free GPUs of a made-up cluster of 256, asked at {MOMENTS} moments, three days known. Brier scores of whether "
-        f"{', '.join(map(str, WANTED[:-1]))} and {WANTED[-1]} GPUs are free (0 is perfect):\n\n"
-        + table(["minutes ahead", "inside 80 %", "Brier score", "of how often it is so at all"], rows)
-        + "\n\nHow probable it was by the forecasts, and how often it came so:\n\n"
+        f"Free GPUs of a made-up cluster of 256, asked at {MOMENTS} moments. Pinball loss in GPUs; Brier scores of "
+        f"whether {', '.join(map(str, WANTED[:-1]))} and {WANTED[-1]} GPUs are free (0 is perfect):\n\n"
+        + table(head, rows)
+        + "\n\nHow probable it was by the forecasts, minutes up to an hour ahead and quarter hours beyond, and how "
+        + "often it came so:\n\n"
         + table(["probability", "forecasts", "on average", "came"], list(_reliability(whole)))
         + "\n"
     )
+
+
+def _ask(known: Array, minutes: int, came: Array, held_by: Registry, scores: Scores) -> None:
+    """Add what a forecast from ``known`` says of each time ahead, beside the minute that came."""
+    said, inside, losses = scores
+    levels = np.array(LEVELS)
+    low, high = LEVELS.index(0.1), LEVELS.index(0.9)
+    asked = Question(known, MINUTE_S * minutes, max(AHEAD) // minutes, levels, 0.0, 256.0)
+    made = forecast(asked, held_by).values
+    near = made if minutes > 1 else forecast(replace(asked, horizon=HOUR_AHEAD), held_by).values
+    for step in AHEAD:
+        rows = near if step <= HOUR_AHEAD else made
+        value, row = float(came[step - 1]), rows[step // minutes - 1]
+        inside[step].append(bool(row[low] <= value <= row[high]))
+        losses[step].append(float(pinball(np.array([value]), row[None, :], levels).mean()))
+        said[step] += [(exceedance.above(row, levels, float(gpus)), value >= gpus) for gpus in WANTED]
+
+
+def _scored(
+    name: str, step: int, said: list[tuple[float, bool]], inside: list[bool], losses: list[float], held: Array
+) -> list[str]:
+    usual = [(_usual(held, gpus), bool(one)) for gpus, one in _came(said)]
+    return [
+        name,
+        str(step),
+        f"{np.mean(inside):.0%}",
+        f"{np.mean(losses):.1f}",
+        f"{_brier(said):.3f}",
+        f"{_brier(usual):.3f}",
+    ]
 
 
 def _came(pairs: list[tuple[float, bool]]) -> Iterator[tuple[int, bool]]:

@@ -1,5 +1,6 @@
 """``/v1/series``, ``/v1/backtest``, ``/v1/clusters``: what was measured, and what comes next of it."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated
 
@@ -7,10 +8,11 @@ import numpy as np
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
+from paceline.clock_hours import clock_hours
 from paceline.web.failures import NOT_FOUND, REFUSALS, RefusedError
 
-from .. import held_forecast
-from ..exceedance import Exceedance, exceedance
+from .. import held_forecast, quarters
+from ..exceedance import Exceedance, above, exceedance
 from ..forecast import MODELS
 from ..history import SeriesSubject
 from ..memory import Held, Memory
@@ -20,7 +22,11 @@ from .answers import ForecastAnswer, answered, rendered
 from .executor import ForecastExecutor
 from .questions import HORIZON
 
-Horizon = Annotated[int, Query(ge=1, le=HORIZON, description="Steps ahead.")]
+Horizon = Annotated[
+    int | None,
+    Query(ge=1, le=HORIZON, description="Steps ahead; 60 where it is not given, of a series by the quarter hour 96."),
+]
+Gpus = Annotated[int, Query(ge=1, le=1_000_000, description="So many at the same time.")]
 ModelName = Annotated[str, Query(max_length=64, description=f"One of {', '.join(MODELS)}.")]
 
 
@@ -87,6 +93,25 @@ class FreeAnswer(BaseModel):
     free: ReachedAnswer
 
 
+class HourAnswer(BaseModel):
+    """An hour of the clock; its numbers are of the quarter of it in which the fewest GPUs are free."""
+
+    start_s: float = Field(description="Unix time.")
+    low: float = Field(description="So many and more are free in nine of ten futures.")
+    median: float
+    high: float = Field(description="So many and more are free in one of ten futures.")
+    probability: float = Field(description="That as many as were asked for are free.")
+
+
+class HoursAnswer(BaseModel):
+    """The next day of a cluster, hour by hour; the first and the last hour may not be whole."""
+
+    cluster: str
+    gpus: int
+    time_s: float = Field(description="Unix time up to which the quarter hours are known.")
+    hours: list[HourAnswer]
+
+
 def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
     """The routes over ``memory``."""
     routes = APIRouter(prefix="/v1", tags=["series"])
@@ -97,23 +122,22 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
         return SeriesList(series=[_line(one.subject, one.samples, one.time_s) for one in memory.lines()])
 
     @routes.get("/series/{key:path}/forecast", responses={**NOT_FOUND, **REFUSALS}, response_model=SeriesForecast)
-    async def forecast(key: str, horizon: Horizon = held_forecast.HORIZON, model: ModelName = ENSEMBLE) -> Response:
+    async def forecast(key: str, horizon: Horizon = None, model: ModelName = ENSEMBLE) -> Response:
         """What comes next of a series that is held."""
         held = _held(memory, key)
         return await rendered(executor, _series_forecast, held, *await _forecast(executor, held, horizon, model))
 
     @routes.get("/backtest/{key:path}", responses={**NOT_FOUND, **REFUSALS})
-    async def backtest(key: str, horizon: Horizon = held_forecast.HORIZON) -> BacktestAnswer:
+    async def backtest(key: str, horizon: Horizon = None) -> BacktestAnswer:
         """How each quick model would have done."""
         held = _held(memory, key)
-        lines = await executor.backtests(held_forecast.question(held, horizon))
+        asked = held_forecast.question(held, horizon)
+        lines = await executor.backtests(asked)
         rows = [BacktestLine(model=name, loss=loss, coverage_80=covered) for name, loss, covered in lines]
-        return BacktestAnswer(series=key, horizon=horizon, models=rows)
+        return BacktestAnswer(series=key, horizon=asked.horizon, models=rows)
 
     @routes.get("/clusters/{cluster}/free", responses={**NOT_FOUND, **REFUSALS})
-    async def free(
-        cluster: str, gpus: Annotated[int, Query(ge=1, le=1_000_000)] = 1, horizon: Horizon = held_forecast.HORIZON
-    ) -> FreeAnswer:
+    async def free(cluster: str, gpus: Gpus = 1, horizon: Horizon = None) -> FreeAnswer:
         """When so many GPUs will be free at the same time."""
         held = _held(memory, f"{cluster}/cluster/free_gpus")
         asked, result = await _forecast(executor, held, horizon, ENSEMBLE)
@@ -121,6 +145,15 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
         now = float(held.values[-1]) if len(held.values) and np.isfinite(held.values[-1]) else None
         return FreeAnswer(
             cluster=cluster, gpus=gpus, now=now, time_s=held.time_s, free=_reached_answer(free_at, float(gpus))
+        )
+
+    @routes.get("/clusters/{cluster}/hours", responses={**NOT_FOUND, **REFUSALS})
+    async def hours(cluster: str, gpus: Gpus = 1) -> HoursAnswer:
+        """How many GPUs will be free in each hour of the next day, and how probably so many are."""
+        held = _held(memory, f"{cluster}/cluster/free_gpus{quarters.SUFFIX}")
+        asked, result = await _forecast(executor, held, None, ENSEMBLE)
+        return HoursAnswer(
+            cluster=cluster, gpus=gpus, time_s=held.time_s, hours=list(_hours(held.time_s, asked, result, float(gpus)))
         )
 
     return routes
@@ -139,6 +172,19 @@ def _series_forecast(held: Held, asked: Question, result: ForecastResult) -> Ser
     )
 
 
+def _hours(time_s: float, asked: Question, result: ForecastResult, gpus: float) -> Iterator[HourAnswer]:
+    low, middle, high = (held_forecast.LEVELS.index(level) for level in (0.1, 0.5, 0.9))
+    for start_s, steps in clock_hours(time_s, asked.interval_s, len(result.values)):
+        least = min(result.values[steps], key=lambda row: float(row[middle]))
+        yield HourAnswer(
+            start_s=start_s,
+            low=float(least[low]),
+            median=float(least[middle]),
+            high=float(least[high]),
+            probability=above(least, asked.levels, gpus),
+        )
+
+
 def _held(memory: Memory, key: str) -> Held:
     held = memory.find(key)
     if held is None or not len(held.values):
@@ -147,7 +193,7 @@ def _held(memory: Memory, key: str) -> Held:
 
 
 async def _forecast(
-    executor: ForecastExecutor, held: Held, horizon: int, model: str
+    executor: ForecastExecutor, held: Held, horizon: int | None, model: str
 ) -> tuple[Question, ForecastResult]:
     if model not in MODELS:
         raise RefusedError(422, "model", f"there is none called {model!r}; there are {', '.join(MODELS)}")

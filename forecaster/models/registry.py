@@ -12,6 +12,7 @@ from .. import gate as gates
 from ..gate import Gate
 from . import (
     analog,
+    calendar,
     foundation,
     fracast,
     naive,
@@ -32,8 +33,9 @@ class Registry:
     """Name -> model.
 
     Attributes:
-        members: quick enough for the request path: the ensemble's, and the two baselines that it is compared with
-            (``ensemble.BASELINES``). The first can always forecast.
+        members: quick enough for the request path: the ensemble's, the two baselines that it is compared with
+            (``ensemble.BASELINES``), and those that are weighed apart (``ensemble.APART``). The first can
+            always forecast.
         named: those that take longer than a request should, or need a package that may not be installed: asked for by
             name. Their packages are imported when they are first asked.
         gate: it weighs the ensemble's members; None: their losses and a prior alone do.
@@ -81,6 +83,7 @@ def registry(
             "analog_change": analog.analog_change,
             "network": partial(network.network, weights),
             "pretrained": patches.Pretrained(pretrained),
+            "calendar": calendar.calendar,
         },
         named={
             "statespace": statespace.statespace,

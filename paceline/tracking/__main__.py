@@ -92,4 +92,8 @@ def _end(tracker: Tracker, folder: Path, record: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # A thread may still be loading MLflow's client, or wait for its server: an interpreter that ends beneath it aborts.
+    os._exit(status)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.forecasting import full, published
+from experiments.forecasting import day_ahead, full, published
 from experiments.forecasting.data import EvaluationSeries
 from forecaster.models.registry import registry
 
@@ -43,3 +43,10 @@ def test_a_series_is_followed_in_the_half_that_is_asked_for(
     scores = published.followed(EvaluationSeries("noise", values, 60.0, 0.0, 1.0), part, MODELS)
     assert {one.steps: one.values for one in scores}[1] == 30 - 1 - 5 - 1
     assert all(0.0 <= one.inside_80_ratio <= 1.0 for one in scores)
+
+
+def test_quarter_hours_are_means_of_what_was_measured() -> None:
+    """The newest value is the last of one; of a quarter hour without any there is none."""
+    values = np.array([9.0, 1.0, 2.0, 3.0, 4.0, np.nan, 6.0, np.nan, np.nan, np.nan])
+    found = day_ahead.quarter_hours(EvaluationSeries("cpu", values, 300.0))
+    np.testing.assert_array_equal(found, [2.0, 5.0, np.nan])

@@ -125,6 +125,27 @@ def test_what_is_older_than_the_memory_reaches_back_is_left(folder: Path):
     assert len(held.values) == 60
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("days", "quarters"), [(10, MINUTES // 15 + 1), (27, MINUTES // 15 + 1), (40, None)])
+def test_of_clusters_the_quarter_hours_of_weeks_are_filled(folder: Path, days: int, quarters: int | None):
+    """Where nothing else reaches back so far; the archive says then what was, not what is."""
+    memory = Memory()
+    backfill(str(folder), {}, memory, NOW_S + days * 86_400.0)
+    held = memory.find("c/cluster/free_gpus_15min")
+    assert (None if held is None else len(held.values)) == quarters
+    assert memory.find("c/node/node-0/cpu_ratio") is None
+
+
+@pytest.mark.slow
+def test_of_many_gpus_fewer_days_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """Ten days of four GPUs are 57,600 rows: where there is time for half of them, what is older is left."""
+    monkeypatch.setattr("forecaster.archive._gpus", lambda *_: 4)
+    monkeypatch.setattr("forecaster.archive.CLUSTERS_ROWS", 28_000)
+    memory = Memory()
+    backfill(str(folder), {}, memory, NOW_S + 10 * 86_400.0)
+    assert len(memory) == 0
+
+
 @pytest.mark.long
 def test_what_the_bus_has_later_wins(folder: Path):
     memory = Memory()

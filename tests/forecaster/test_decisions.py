@@ -152,12 +152,14 @@ def test_beyond_the_outermost_levels_nothing_is_certain_at_once(scale: float) ->
 
 
 def test_a_level_that_members_reach_together_is_reached() -> None:
-    """Their average is short of it by what rounding takes: memory at its size is full."""
-    short = float(np.nextafter(80e9, 0.0))
-    assert short < 80e9
+    """Their average is short of it by what rounding takes, values by what single precision does: memory is full."""
+    size = 101e9 / 3.0
+    average, held = float(np.nextafter(size, 0.0)), float(np.float32(size))
+    assert held < average < size
     levels = np.array([0.1, 0.5, 0.9])
-    almost, whole, less = (exceedance(np.full((2, 3), one), levels, 80e9, 60.0) for one in (short, 80e9, 80e9 - 1e3))
-    assert almost == whole
+    values = (average, held, size, size - 1e5)
+    almost, kept, whole, less = (exceedance(np.full((2, 3), one), levels, size, 60.0) for one in values)
+    assert almost == kept == whole
     assert less.median_s is None
 
 

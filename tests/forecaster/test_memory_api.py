@@ -90,6 +90,31 @@ def test_when_gpus_are_free(client: httpx.Client, memory: Memory) -> None:
     assert client.get("/v1/clusters/c/free", params={"gpus": 90}).json()["free"]["median_s"] is None
 
 
+@pytest.mark.long
+def test_free_gpus_of_each_hour_of_the_next_day(client: httpx.Client, memory: Memory) -> None:
+    """Four are free at night and none by day, every day: so it will be tomorrow. Hours are those of the clock."""
+    subject = SeriesSubject("regular/cluster/free_gpus", "GPUs", 60.0, "regular", high=8.0)
+    minutes = np.arange(9 * 1440)
+    free = np.where(minutes // 60 % 24 < 12, 4.0, 0.0)
+    memory.put(subject, (60.0 * minutes).tolist(), free.tolist())
+    answer = client.get("/v1/clusters/regular/hours", params={"gpus": 2}).json()
+    assert answer["time_s"] == 9 * 86_400.0
+    hours = answer["hours"]
+    assert [hour["start_s"] for hour in hours] == [answer["time_s"] + 3600.0 * number for number in range(24)]
+    assert [hour["probability"] > 0.5 for hour in hours] == [number < 12 for number in range(24)]
+    assert [round(hour["median"]) for hour in hours[2:10] + hours[14:22]] == [4] * 8 + [0] * 8
+    assert all(hour["low"] <= hour["median"] <= hour["high"] for hour in hours)
+
+
+def test_hours_of_a_cluster_of_which_too_little_is_known(client: httpx.Client, memory: Memory) -> None:
+    """It is no series yet; one that was never heard of is none."""
+    memory.put(SeriesSubject("young/cluster/free_gpus", "GPUs", 60.0, "young"), [0.0, 60.0], [1.0, 1.0])
+    for cluster in ("young", "nowhere"):
+        refused = client.get(f"/v1/clusters/{cluster}/hours")
+        assert refused.status_code == 404
+        assert "/cluster/free_gpus_15min" in refused.text
+
+
 def test_a_job_has_a_profile(client: httpx.Client, memory: Memory) -> None:
     """With the number of steps it has an end."""
     window = JobWindow(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from paceline import events, topics
-from tests.ui.forecasts import forecast, profile
+from tests.ui.forecasts import day_ahead, forecast, profile
 from tests.ui.opened_app import opened, text_of
 from ui import profile_words
 from ui.calibration_figure import calibration_chart
@@ -430,3 +430,24 @@ def test_the_picture_exports_its_numbers():
     assert lines[0] == 'series,"time, UTC","free GPUs, B"'
     assert {line.split(",1970")[0] for line in lines[1:]} >= {'"95 %, low"', "95 %", "measured", "naive", "median"}
     assert len(as_csv(busy_chart(one, UTC, DARK)).splitlines()) == 61
+
+
+@pytest.mark.slow
+def test_the_page_answers_for_as_many_as_are_wanted(heard, open_page):
+    """Eight at first; another number gets another answer. Each cluster has its own."""
+    app = open_page(heard(day_ahead(NOW_S), day_ahead(NOW_S, "east", 8.0)))
+    assert app.number_input(key="gpus_wanted").value == 8
+    shown = text_of(app)
+    assert "Free GPUs, hour by hour" in shown
+    assert "Cluster default: 8 or more GPUs are free from " in shown
+    assert "Cluster east: In no hour of the next 24 h are 8 GPUs free" in shown
+    app.number_input(key="gpus_wanted").set_value(60).run()
+    assert not app.exception
+    assert "Cluster default: In no hour of the next 24 h are 60 GPUs free" in text_of(app)
+
+
+def test_without_quarter_hours_nothing_is_asked(heard, open_page):
+    """A forecaster that has known the cluster for less than three hours, or an older one."""
+    app = open_page(heard(forecast(FREE, NOW_S)))
+    assert "hour by hour" not in text_of(app)
+    assert not app.number_input

@@ -39,7 +39,7 @@ def _draw(shown: Shown) -> None:
         if said:
             summary.draw_notice(said, shown.brokers)
     if snapshot.forecasts:
-        job_outlook.draw_free(snapshot, zone)
+        job_outlook.draw_free(shown, zone)
         chosen = _picked(shown)
         if chosen is not None:
             _series(chosen, shown, zone)

@@ -9,18 +9,23 @@ from paceline.words import verdict
 from .. import profile_words
 from ..forecast_book import SeriesForecast
 from ..forecast_view import amount, best_stretch, filling, held_words, label
+from ..free_figure import free_chart
+from ..free_hours import FIELD, free_hours, free_words
 from ..moments import ahead, clock, length
 from ..snapshot import Snapshot, name_of
 from ..wording import command, ratio, safe, table
-from . import summary
+from . import charts, summary
 from .frame import Shown
 
 #: Clusters, jobs and memories that are listed; the rest is counted.
 CLUSTERS, JOBS, MEMORIES = 4, 12, 8
+#: As many GPUs as somebody wants who does not say how many.
+WANTED = 8
 
 
-def draw_free(snapshot: Snapshot, zone: tzinfo) -> None:
-    """Of each cluster, when most of its GPUs will be free."""
+def draw_free(shown: Shown, zone: tzinfo) -> None:
+    """Of each cluster, when most of its GPUs will be free; hour by hour where its quarter hours are known."""
+    snapshot = shown.snapshot
     free = [one for one in snapshot.forecasts.values() if one.scope == "cluster" and one.field == "free_gpus"]
     tiles = [_free(one, snapshot.now_s, zone) for one in sorted(free, key=lambda one: one.key)[:CLUSTERS]]
     if tiles:
@@ -28,6 +33,31 @@ def draw_free(snapshot: Snapshot, zone: tzinfo) -> None:
         st.html(f'<div class="pl"><div class="pl-tiles" style="{columns}">{"".join(tiles)}</div></div>')
     if len(free) > CLUSTERS:
         st.caption(f"and {len(free) - CLUSTERS} more clusters: search for free GPUs")
+    _draw_hours(shown, zone)
+
+
+def _draw_hours(shown: Shown, zone: tzinfo) -> None:
+    known = [one for one in shown.snapshot.forecasts.values() if one.scope == "cluster" and one.field == FIELD]
+    days = [(one, hours) for one in sorted(known, key=lambda one: one.key)[:CLUSTERS] if (hours := free_hours(one))]
+    if not days:
+        return
+    st.html('<div class="pl"><h2>Free GPUs, hour by hour</h2></div>')
+    field, said = st.columns([1, 4], vertical_alignment="bottom")
+    wanted = field.number_input("GPUs wanted", 1, 1_000_000, WANTED, key="gpus_wanted")
+    lines = [
+        (f"Cluster {one.event.cluster[:60]}: " if len(days) > 1 else "")
+        + free_words(hours, wanted, shown.snapshot.now_s, zone)
+        for one, hours in days
+    ]
+    said.html(f'<div class="pl">{"".join(f"<p>{safe(line)}</p>" for line in lines)}</div>')
+    for one, hours in days:
+        # Two clusters of one page have a picture each, so a key each.
+        name = "free-hours" if len(days) == 1 else f"free-hours-{one.event.cluster[:60]}"
+        caption = (
+            f"Cluster {one.event.cluster[:60]}: median and 80 % interval of that quarter of each hour in which the "
+            f"fewest are free. {held_words(one)}"
+        )
+        charts.draw(free_chart(hours, wanted, zone, shown.palette), name, shown.link, caption=caption)
 
 
 def _free(one: SeriesForecast, now_s: float, zone: tzinfo) -> str:

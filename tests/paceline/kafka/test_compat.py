@@ -134,7 +134,7 @@ def test_a_discarded_producer_is_closed_at_once_with_what_it_holds(broker: Broke
     assert held.failed()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_private_names_of_the_client_are_used_here_alone():
     """A new version of kafka-python needs one file to be read."""
     private = re.compile(r"\bkafka\.net\b|\b(client|consumer|producer)\._[a-z]|_unregister_cleanup|force_close")
