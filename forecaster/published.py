@@ -1,7 +1,7 @@
 """The forecasts that were published last, for ``/metrics``: a few moments and levels of each, of a bounded number.
 
 Rule of this file: it keeps and tells, behind a lock of its own; time is an argument. A series that has not grown for
-``SERIES_SILENT_S`` seconds is told no more.
+``SERIES_SILENT_S`` seconds, or for two of its intervals, is told no more.
 """
 
 import threading
@@ -26,13 +26,15 @@ class PublishedForecasts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: dict[str, tuple[float, dict[Labels, float]]] = {}
+        #: Series -> when it grew last, for how long it is told from then on, and what.
+        self._held: dict[str, tuple[float, float, dict[Labels, float]]] = {}
 
     def hear(self, forecast: Forecast, now_s: float) -> None:
         """``forecast`` was published."""
         with self._lock:
             self._held.pop(forecast.series, None)
-            self._held[forecast.series] = (now_s, _values(forecast))
+            lasts_s = max(SERIES_SILENT_S, 2.0 * forecast.interval_s)
+            self._held[forecast.series] = (now_s, lasts_s, _values(forecast))
             if len(self._held) > MOST_FORECASTS:
                 last = max(self._held, key=rank)  # Of equals the one heard first goes.
                 del self._held[last]
@@ -42,13 +44,13 @@ class PublishedForecasts:
         with self._lock:
             for key in keys:
                 if key in self._held:
-                    self._held[key] = (now_s, self._held[key][1])
+                    self._held[key] = (now_s, *self._held[key][1:])
 
     def values(self, now_s: float) -> dict[Labels, float]:
         """What is forecast, by subject, metric, minutes ahead and level."""
         with self._lock:
-            self._held = {key: one for key, one in self._held.items() if now_s < one[0] + SERIES_SILENT_S}
-            return {labels: value for _, values in self._held.values() for labels, value in values.items()}
+            self._held = {key: one for key, one in self._held.items() if now_s < one[0] + one[1]}
+            return {labels: value for *_, values in self._held.values() for labels, value in values.items()}
 
 
 def _values(forecast: Forecast) -> dict[Labels, float]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from forecaster.api.meters import METERS, Meters
@@ -59,6 +60,15 @@ def test_a_silent_series_is_told_no_more() -> None:
     published.grow(["c/job/grows/step_s", "c/job/never heard of/step_s"], 200.0)
     assert {labels[0] for labels in published.values(SERIES_SILENT_S)} == {"job/grows"}
     assert not published.values(200.0 + SERIES_SILENT_S)
+
+
+def test_a_series_by_the_quarter_hour_is_told_until_the_next_one() -> None:
+    """It grows once in fifteen minutes; one that grows each minute is silent by then."""
+    published = PublishedForecasts()
+    published.hear(msgspec.structs.replace(forecast("c/cluster/free_gpus_15min"), interval_s=900.0), 0.0)
+    published.hear(forecast("c/cluster/free_gpus"), 0.0)
+    assert {labels[1] for labels in published.values(1000.0)} == {"free_gpus_15min"}
+    assert not published.values(1800.0)
 
 
 @pytest.mark.slow
