@@ -35,8 +35,8 @@ class FreeHour(NamedTuple):
     high: float
 
 
-def free_hours(one: SeriesForecast) -> list[FreeHour]:
-    """The hours of a forecast; none where it lacks one of the levels, or is of more GPUs than there are."""
+def free_hours(one: SeriesForecast, now_s: float) -> list[FreeHour]:
+    """The hours of a forecast that are not over; none where it lacks one of the levels, or has too large numbers."""
     levels = [one.level(level) for level in (0.1, SURE_LEVEL, 0.5, 0.9)]
     if any(level is None for level in levels):
         return []
@@ -48,7 +48,7 @@ def free_hours(one: SeriesForecast) -> list[FreeHour]:
         low, sure, median, high = rows[steps][int(np.argmin(rows[steps, 2]))].tolist()
         start_s = max(hour_s, first_s)
         hours.append(FreeHour(start_s, max(start_s, first_s + steps.stop * interval_s), low, sure, median, high))
-    return hours
+    return [hour for hour in hours if hour.end_s > now_s]
 
 
 def sure_stretches(hours: Iterable[FreeHour], wanted: float) -> list[tuple[float, float]]:

@@ -446,6 +446,14 @@ def test_the_page_answers_for_as_many_as_are_wanted(heard, open_page):
     assert "Cluster default: In no hour of the next 24 h are 60 GPUs free" in text_of(app)
 
 
+@pytest.mark.slow
+def test_clusters_whose_names_begin_alike_have_a_picture_each(heard, open_page):
+    """However long their names are."""
+    app = open_page(heard(*(day_ahead(NOW_S, "c" * 80 + last) for last in "ab")))
+    assert not app.exception
+    assert sum(trace["type"] == "bar" for place in range(2) for trace in drawn(app, place)["data"]) >= 2
+
+
 def test_without_quarter_hours_nothing_is_asked(heard, open_page):
     """A forecaster that has known the cluster for less than three hours, or an older one."""
     app = open_page(heard(forecast(FREE, NOW_S)))

@@ -30,11 +30,20 @@ def hour(number: int, sure: float, last: float = HOUR_S) -> FreeHour:
 @pytest.mark.parametrize("late_s", [0.0, 900.0, 2700.0])
 def test_hours_are_those_of_the_clock(late_s):
     """A day of quarter hours, whenever it begins: no hour twice, none left out, the parts of the ends as they are."""
-    hours = free_hours(held(day_ahead(NOON_S + late_s)))
+    hours = free_hours(held(day_ahead(NOON_S + late_s)), NOON_S)
     assert (hours[0].start_s, hours[-1].end_s) == (NOON_S + late_s, NOON_S + late_s + 24 * HOUR_S)
     assert [one.end_s for one in hours[:-1]] == [one.start_s for one in hours[1:]]
     assert all(one.start_s % HOUR_S == 0.0 for one in hours[1:])
     assert len(hours) == (24 if late_s == 0.0 else 25)
+
+
+@pytest.mark.parametrize(("hours", "left"), [(0.0, 24), (0.5, 24), (10.0, 14), (24.0, 0), (900.0, 0)])
+def test_hours_that_are_over_are_not_told(hours, left):
+    """A forecaster that has stopped leaves its forecast on the topic: nobody is sent to an hour of yesterday."""
+    now_s = NOON_S + hours * HOUR_S
+    kept = free_hours(held(day_ahead(NOON_S)), now_s)
+    assert len(kept) == left
+    assert all(one.end_s > now_s for one in kept)
 
 
 def test_an_hour_is_as_free_as_its_worst_quarter():
@@ -42,7 +51,7 @@ def test_an_hour_is_as_free_as_its_worst_quarter():
     event = day_ahead(NOON_S)
     rows = np.array(event.values)
     rows[5] = 1.0
-    (_, second, *_) = free_hours(held(forecast(event.series, NOON_S, interval_s=900.0, values=rows.tolist())))
+    (_, second, *_) = free_hours(held(forecast(event.series, NOON_S, interval_s=900.0, values=rows.tolist())), NOON_S)
     assert (second.low, second.sure, second.median, second.high) == (1.0, 1.0, 1.0, 1.0)
 
 
@@ -51,7 +60,7 @@ def test_an_hour_is_as_free_as_its_worst_quarter():
 )
 def test_what_is_no_forecast_of_free_gpus_has_no_hours(changed):
     """Another forecaster's, without these levels or of a number that no cluster has: nothing is made up of it."""
-    assert free_hours(held(forecast("c/cluster/free_gpus_15min", NOON_S, interval_s=900.0, **changed))) == []
+    assert free_hours(held(forecast("c/cluster/free_gpus_15min", NOON_S, interval_s=900.0, **changed)), NOON_S) == []
 
 
 @pytest.mark.parametrize(
@@ -60,7 +69,7 @@ def test_what_is_no_forecast_of_free_gpus_has_no_hours(changed):
 def test_times_that_no_clock_has_break_nothing(time_s, interval_s):
     """They come from another process: each step is in one hour, and the page says something."""
     event = day_ahead(NOON_S)
-    hours = free_hours(held(forecast(event.series, time_s, interval_s=interval_s, values=event.values)))
+    hours = free_hours(held(forecast(event.series, time_s, interval_s=interval_s, values=event.values)), -1e10)
     assert 1 <= len(hours) <= len(event.values)
     assert free_words(hours, 8, NOON_S, UTC)
     assert free_chart(hours, 8, UTC, DARK).data
@@ -107,7 +116,7 @@ def test_when_enough_are_free_is_one_sentence(sure, words):
 
 def test_each_hour_is_drawn_once():
     """Those with enough GPUs in a colour of their own; the interval around each."""
-    hours = free_hours(held(day_ahead(NOON_S)))
+    hours = free_hours(held(day_ahead(NOON_S)), NOON_S)
     drawn = json.loads(free_chart(hours, 30, UTC, DARK).to_json())["data"]
     assert [trace["name"] for trace in drawn] == ["30 or more with 80 % probability", "fewer"]
     assert sorted(at for trace in drawn for at in trace["x"]) == sorted(

@@ -38,26 +38,25 @@ def draw_free(shown: Shown, zone: tzinfo) -> None:
 
 def _draw_hours(shown: Shown, zone: tzinfo) -> None:
     known = [one for one in shown.snapshot.forecasts.values() if one.scope == "cluster" and one.field == FIELD]
-    days = [(one, hours) for one in sorted(known, key=lambda one: one.key)[:CLUSTERS] if (hours := free_hours(one))]
+    now_s = shown.snapshot.now_s
+    ordered = sorted(known, key=lambda one: one.key)[:CLUSTERS]
+    days = [(one, hours) for one in ordered if (hours := free_hours(one, now_s))]
     if not days:
         return
     st.html('<div class="pl"><h2>Free GPUs, hour by hour</h2></div>')
     field, said = st.columns([1, 4], vertical_alignment="bottom")
     wanted = field.number_input("GPUs wanted", 1, 1_000_000, WANTED, key="gpus_wanted")
     lines = [
-        (f"Cluster {one.event.cluster[:60]}: " if len(days) > 1 else "")
-        + free_words(hours, wanted, shown.snapshot.now_s, zone)
+        (f"Cluster {one.event.cluster[:60]}: " if len(days) > 1 else "") + free_words(hours, wanted, now_s, zone)
         for one, hours in days
     ]
     said.html(f'<div class="pl">{"".join(f"<p>{safe(line)}</p>" for line in lines)}</div>')
-    for one, hours in days:
-        # Two clusters of one page have a picture each, so a key each.
-        name = "free-hours" if len(days) == 1 else f"free-hours-{one.event.cluster[:60]}"
+    for number, (one, hours) in enumerate(days):
         caption = (
             f"Cluster {one.event.cluster[:60]}: median and 80 % interval of that quarter of each hour in which the "
             f"fewest are free. {held_words(one)}"
         )
-        charts.draw(free_chart(hours, wanted, zone, shown.palette), name, shown.link, caption=caption)
+        charts.draw(free_chart(hours, wanted, zone, shown.palette), f"free-hours-{number}", shown.link, caption=caption)
 
 
 def _free(one: SeriesForecast, now_s: float, zone: tzinfo) -> str:
