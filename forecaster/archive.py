@@ -22,8 +22,7 @@ from .subjects import DEVICE, FREE_MEMORY, FREE_TIME, HOST, JOBS_S, NODES_S
 logger = logging.getLogger("paceline.forecaster")
 #: So much is in memory at once.
 SPAN_S = 6 * 3600.0
-#: So far back clusters are read, for their quarter hours; of many GPUs fewer days: no more than so many windows, which
-#: take a minute or so.
+#: So far back clusters are read, for their quarter hours, but from no more than so many windows: a minute's work or so.
 CLUSTERS_S, CLUSTERS_ROWS = 28 * 86_400.0, 20_000_000
 #: Series of a group of GPUs, at most.
 OF_GROUP = 3
@@ -80,16 +79,15 @@ def backfill(where: str, environ: Mapping[str, str], memory: Memory, now_s: floa
     history = History.open(where, environ)
     end_s = time.time() if now_s is None else now_s
     since_s, kept = end_s - SAMPLES * NODES_S, 0
-    gpus = _gpus(history, Scope(end_s - SPAN_S, end_s))
-    clusters_s = end_s - min(CLUSTERS_S, CLUSTERS_ROWS / max(1, gpus) * NODES_S)
-    for begin_s, until_s in (*_spans(clusters_s, since_s), *_spans(since_s, end_s)):
+    devices = _fit(history, Scope(end_s - SPAN_S, end_s))
+    for begin_s, until_s in (*_older(history, end_s - CLUSTERS_S, since_s), *_spans(since_s, end_s)):
         scope = Scope(begin_s, until_s)
         if any(history.files(table, scope) for table in (DEVICE_WINDOW, HOST_WINDOW, JOB_WINDOW)):
             with history.connect(scope, ("device_window", "host_window", "job_window", "job")) as connection:
                 if begin_s < since_s:
                     found = _of_clusters(connection)
                 else:
-                    found = _values(connection, _fit(gpus), end_s - SAMPLES * JOBS_S)
+                    found = _values(connection, devices, end_s - SAMPLES * JOBS_S)
                 kept += sum(memory.put(*one) for one in found)
     return kept
 
@@ -98,6 +96,15 @@ def _spans(begin_s: float, end_s: float) -> Iterator[tuple[float, float]]:
     while begin_s < end_s:
         yield begin_s, min(end_s, begin_s + SPAN_S)
         begin_s += SPAN_S
+
+
+def _older(history: History, begin_s: float, end_s: float) -> list[tuple[float, float]]:
+    """The spans of which clusters are read, oldest first: the newest that hold ``CLUSTERS_ROWS`` windows of GPUs."""
+    return [
+        (from_s, until_s)
+        for from_s, until_s in _spans(begin_s, end_s)
+        if sum(file.rows for file in history.files(DEVICE_WINDOW, Scope(from_s, end_s))) <= CLUSTERS_ROWS
+    ]
 
 
 def newest_s(where: str, environ: Mapping[str, str]) -> float:
@@ -111,18 +118,15 @@ def newest_s(where: str, environ: Mapping[str, str]) -> float:
     return min(time.time(), 60.0 + max((file.last_s for file in files if file.table in tables), default=0.0))
 
 
-def _gpus(history: History, scope: Scope) -> int:
+def _fit(history: History, scope: Scope) -> bool:
+    """Whether there is room for a series a GPU; where there is not, nodes, jobs and the cluster are what counts."""
     with history.connect(scope, ("device_window",)) as connection:
         counted = connection.ask("SELECT count(DISTINCT (cluster, node, device)) FROM device_window").rows
-    gpus = int(counted[0][0])
-    if not _fit(gpus):
-        logger.info("%d GPUs: their nodes, jobs and clusters are filled from the archive, not each of them", gpus)
-    return gpus
-
-
-def _fit(gpus: int) -> bool:
-    """Whether there is room for a series a GPU; where there is not, nodes, jobs and the cluster are what counts."""
-    return gpus * len(DEVICE) <= SERIES // 2
+    devices = int(counted[0][0])
+    fit = devices * len(DEVICE) <= SERIES // 2
+    if not fit:
+        logger.info("%d GPUs: their nodes, jobs and clusters are filled from the archive, not each of them", devices)
+    return fit
 
 
 def _of_clusters(connection: Connection) -> Iterator[Values]:

@@ -14,13 +14,17 @@ FIELDS = ("free_gpus", "gpu_busy_ratio", "gpu_power_w")
 
 
 def of(subject: SeriesSubject) -> SeriesSubject | None:
-    """The same by the quarter hour, of a cluster's series by the minute; None for all others.
+    """The same by the quarter hour, of a cluster's series on a finer grid; None for all others.
 
     >>> of(SeriesSubject("c/cluster/free_gpus", "GPUs", 60.0, "c")).key
     'c/cluster/free_gpus_15min'
     """
     cluster, _, field = subject.key.rpartition("/cluster/")
-    if field not in FIELDS or cluster != subject.cluster or not 0.0 < subject.interval_s < QUARTER_S:
+    if field not in FIELDS or cluster != subject.cluster:
+        return None
+    if (
+        subject.interval_s >= QUARTER_S or QUARTER_S % subject.interval_s
+    ):  # Somebody's own: not whole in a quarter hour.
         return None
     return replace(subject, key=subject.key + SUFFIX, interval_s=QUARTER_S)
 

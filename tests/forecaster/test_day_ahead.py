@@ -164,7 +164,8 @@ def test_only_clusters_are_kept_twice(minute: Callable[..., History]) -> None:
     for key in ("c/device/n/g/power_w", "c/node/n/free_gpus", "c/cluster/own", "x/cluster/free_gpus", KEY):
         assert quarters.of(SeriesSubject(key, "", 60.0, "c")) is None
     assert quarters.of(SeriesSubject("a/b/cluster/free_gpus", "", 60.0, "a/b")) is not None
-    assert quarters.of(SeriesSubject("c/cluster/free_gpus", "", 3600.0, "c")) is None
+    for interval_s in (3600.0, 900.0, 400.0, 7.0):  # Whoever posts a series says how far apart its values are.
+        assert quarters.of(SeriesSubject("posted/cluster/free_gpus", "", interval_s, "posted")) is None
 
 
 @pytest.mark.slow
