@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from paceline.events import FREE_GPUS
 from paceline.history.query import Connection, History
 from paceline.history.tables import DEVICE_WINDOW, HOST_WINDOW, JOB_WINDOW
 from paceline.history.views import Scope
@@ -176,7 +177,7 @@ def _of_groups(connection: Connection, by: Sequence[str]) -> Iterator[Values]:
         told: list[tuple[str, str, float | None, list[Any]]] = [
             ("gpu_busy_ratio", RATIO, 1.0, busy),
             ("gpu_power_w", "W", None, power_w),
-            ("free_gpus", "GPUs", float(gpus), free),
+            (FREE_GPUS, "GPUs", float(gpus), free),
         ]
         for field, unit, high, values in told[: OF_GROUP - ("job" in by)]:
             subject = SeriesSubject(f"{base}/{field}", unit, NODES_S, cluster, high=high, **of)

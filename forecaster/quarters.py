@@ -5,12 +5,13 @@ Rule of this file: pure. What will be free tonight is said by days and weeks, no
 
 from dataclasses import replace
 
+from paceline.events import BY_QUARTER_HOUR, FREE_GPUS
+
 from .history import History, SeriesSubject
 
 QUARTER_S = 900.0
-SUFFIX = "_15min"
 #: What is forecast a day ahead of a cluster.
-FIELDS = ("free_gpus", "gpu_busy_ratio", "gpu_power_w")
+FIELDS = (FREE_GPUS, "gpu_busy_ratio", "gpu_power_w")
 
 
 def of(subject: SeriesSubject) -> SeriesSubject | None:
@@ -26,7 +27,7 @@ def of(subject: SeriesSubject) -> SeriesSubject | None:
         subject.interval_s >= QUARTER_S or QUARTER_S % subject.interval_s
     ):  # Somebody's own: not whole in a quarter hour.
         return None
-    return replace(subject, key=subject.key + SUFFIX, interval_s=QUARTER_S)
+    return replace(subject, key=subject.key + BY_QUARTER_HOUR, interval_s=QUARTER_S)
 
 
 def put(history: History, subject: SeriesSubject, time_s: float, value: float) -> bool:

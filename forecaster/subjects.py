@@ -6,7 +6,15 @@ Rule of this file: pure. A key is ``cluster/what/…/field``; aggregates are ser
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from paceline.events import LONG_WINDOW_S, MEDIUM_WINDOW_S, DeviceWindow, HostWindow, JobDescribed, JobWindow
+from paceline.events import (
+    FREE_GPUS,
+    LONG_WINDOW_S,
+    MEDIUM_WINDOW_S,
+    DeviceWindow,
+    HostWindow,
+    JobDescribed,
+    JobWindow,
+)
 from paceline.schema import unit_of
 
 from .aggregates import Aggregates, Share, Sums
@@ -106,7 +114,7 @@ def _summed(sums: Sums, base: str, cluster: str, node: str | None, job: str | No
     if sums.power_w is not None:
         yield reading("gpu_power_w", "W", sums.power_w, None)
     if job is None:
-        yield reading("free_gpus", "GPUs", sums.free, float(sums.gpus))
+        yield reading(FREE_GPUS, "GPUs", sums.free, float(sums.gpus))
 
 
 def _host(event: HostWindow) -> Iterator[Measurement]:

@@ -12,6 +12,8 @@ import msgspec
 
 from paceline import topics, wire
 from paceline.events import (
+    BY_QUARTER_HOUR,
+    FREE_GPUS,
     LONG_WINDOW_S,
     MEDIUM_WINDOW_S,
     SUGGESTION_TARGET,
@@ -34,6 +36,8 @@ ADVICE = Topic(f"{STREAMS_GROUP}-advice", bytes, "cluster", "derived", 24 * HOUR
 PASSED_ON = (topics.JOB, topics.PROFILE, topics.FORECAST, topics.COMMAND)
 #: Windows of a job, and of a device or host, that advice is made of.
 JOB_LENGTHS_S, NODE_LENGTH_S = (MEDIUM_WINDOW_S, LONG_WINDOW_S), LONG_WINDOW_S
+#: The forecasts that advice is made of, behind the cluster's name: of free GPUs, an hour and a day ahead.
+FREE_GPUS_SERIES = (f"/cluster/{FREE_GPUS}", f"/cluster/{FREE_GPUS}{BY_QUARTER_HOUR}")
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
@@ -69,13 +73,17 @@ def _of_node(event: DeviceWindow | HostWindow) -> bool:
     return event.length_s == NODE_LENGTH_S
 
 
+def _of_free_gpus(event: Forecast) -> bool:
+    return event.series.removeprefix(event.cluster) in FREE_GPUS_SERIES
+
+
 _CONCERNED: dict[type, Callable[[Any], bool]] = {
     Finding: _always,
     JobWindow: lambda event: event.length_s in JOB_LENGTHS_S,
     DeviceWindow: _of_node,
     HostWindow: _of_node,
     JobProfile: _always,
-    Forecast: _always,
+    Forecast: _of_free_gpus,
     NodeDescribed: _always,
     JobDescribed: _always,
     Command: lambda event: event.target.startswith(SUGGESTION_TARGET),

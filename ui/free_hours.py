@@ -10,12 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from paceline.clock_hours import HOUR_S, clock_hours
+from paceline.events import BY_QUARTER_HOUR, FREE_GPUS
 
 from .forecast_book import SeriesForecast
 from .moments import clock, length
 
 #: The last part of the key of such a forecast.
-FIELD = "free_gpus_15min"
+FIELD = FREE_GPUS + BY_QUARTER_HOUR
 #: So many futures of a hundred are enough to plan by; the level that says it.
 SURE, SURE_LEVEL = 80, 0.2
 #: Stretches that are named; the rest is counted.

@@ -9,9 +9,10 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
 from paceline.clock_hours import clock_hours
+from paceline.events import BY_QUARTER_HOUR, FREE_GPUS
 from paceline.web.failures import NOT_FOUND, REFUSALS, RefusedError
 
-from .. import held_forecast, quarters
+from .. import held_forecast
 from ..exceedance import Exceedance, above, exceedance
 from ..forecast import MODELS
 from ..history import SeriesSubject
@@ -139,7 +140,7 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
     @routes.get("/clusters/{cluster}/free", responses={**NOT_FOUND, **REFUSALS})
     async def free(cluster: str, gpus: Gpus = 1, horizon: Horizon = None) -> FreeAnswer:
         """When so many GPUs will be free at the same time."""
-        held = _held(memory, f"{cluster}/cluster/free_gpus")
+        held = _held(memory, f"{cluster}/cluster/{FREE_GPUS}")
         asked, result = await _forecast(executor, held, horizon, ENSEMBLE)
         free_at = exceedance(result.values, asked.levels, float(gpus), asked.interval_s)
         now = float(held.values[-1]) if len(held.values) and np.isfinite(held.values[-1]) else None
@@ -150,7 +151,7 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
     @routes.get("/clusters/{cluster}/hours", responses={**NOT_FOUND, **REFUSALS})
     async def hours(cluster: str, gpus: Gpus = 1) -> HoursAnswer:
         """How many GPUs will be free in each hour of the next day, and how probably so many are."""
-        held = _held(memory, f"{cluster}/cluster/free_gpus{quarters.SUFFIX}")
+        held = _held(memory, f"{cluster}/cluster/{FREE_GPUS}{BY_QUARTER_HOUR}")
         asked, result = await _forecast(executor, held, None, ENSEMBLE)
         return HoursAnswer(
             cluster=cluster, gpus=gpus, time_s=held.time_s, hours=list(_hours(held.time_s, asked, result, float(gpus)))

@@ -97,7 +97,7 @@ from paceline.events.findings import (
     Thresholds,
     advice_on,
 )
-from paceline.events.forecasts import Backtest, Forecast, IntervalScore, JobKind, JobProfile
+from paceline.events.forecasts import BY_QUARTER_HOUR, FREE_GPUS, Backtest, Forecast, IntervalScore, JobKind, JobProfile
 from paceline.events.machines import (
     DeviceDescribed,
     DevicePod,
@@ -157,6 +157,7 @@ __all__ = [
     "ACCEPT",
     "ANSWERABLE",
     "ARCHIVE_WINDOW_S",
+    "BY_QUARTER_HOUR",
     "CAPTURE",
     "CAPTURE_NAME",
     "CAPTURE_PIECE_BYTES",
@@ -165,6 +166,7 @@ __all__ = [
     "CLOSED_SUGGESTIONS",
     "CPU_THROTTLED",
     "DISMISS",
+    "FREE_GPUS",
     "FULL_ROWS",
     "JOB_WINDOWS_S",
     "LATEST_S",

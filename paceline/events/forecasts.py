@@ -6,6 +6,10 @@ import msgspec
 
 from paceline.events.base import Count, Event, LongWord, Number, Seconds, Time, Whole, Word
 
+#: The field of a cluster or node whose GPUs nobody uses; behind a field's name: the same by the quarter hour, which is
+#: forecast a day ahead.
+FREE_GPUS, BY_QUARTER_HOUR = "free_gpus", "_15min"
+
 
 class Backtest(msgspec.Struct, frozen=True, kw_only=True):
     """How a forecast's model did at earlier moments of the same series, beside the seasonal naive one.

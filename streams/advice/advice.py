@@ -186,11 +186,14 @@ class Advice(StoredDecision):
         return []
 
     def _forecast(self, event: Forecast) -> list[Suggestion]:
-        self.clock.hear("forecasts", event.time_s)
-        if not forecast_rules.believed(event):
+        source = forecast_rules.source(event)
+        if source is None:
             return []
+        self.clock.hear("forecasts", event.time_s)
         proposal = forecast_rules.propose(event, self.config)
-        return self.ledger.propose(proposal) if proposal else self.ledger.retract(forecast_rules.SOURCE)
+        if proposal is not None:
+            return self.ledger.propose(proposal)
+        return self.ledger.retract(source) if forecast_rules.outdated(event, self.config) else []
 
     def _command(self, event: Command) -> list[Suggestion]:
         signal = _SIGNALS.get(event.action)

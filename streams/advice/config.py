@@ -39,9 +39,8 @@ class AdviceConfig:
     clear_ratio: float = 0.05
     #: How sure the kind of a job must be.
     kind_probability: float = 0.6
-    #: A forecast says that GPUs come free: so sure, no more free now than that, at least so many, no sooner than that.
+    #: A forecast says that GPUs come free: so sure, so many more than now (fewer are free then), no sooner than that.
     free_probability: float = 0.8
-    free_now: float = 0.5
     free_gpus: float = 8.0
     free_after_s: float = 600.0
 
@@ -110,7 +109,7 @@ CHANGEABLE: dict[str, Changeable] = {
     "tensor_sm_ratio": Changeable(0.0, 1.0, "mixed_precision: while multiprocessors are active for this and more"),
     "kind_probability": Changeable(0.0, 1.0, "how probable the kind of a job must be"),
     "free_probability": Changeable(0.5, 1.0, "start_later: how sure the forecast must be"),
-    "free_gpus": Changeable(1.0, 1e6, "start_later: so many GPUs come free"),
+    "free_gpus": Changeable(1.0, 1e6, "start_later: so many GPUs come free and fewer are now; all of a small cluster"),
     "free_after_s": Changeable(60.0, 86_400.0, "start_later: no sooner than this, in seconds"),
     "repeated_jobs": Changeable(2, 100, "cordon_node: jobs in which a device or node was a straggler"),
     "repeated_faults": Changeable(2, 100, "replace_device: critical faults of one device"),

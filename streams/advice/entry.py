@@ -65,8 +65,16 @@ class Entry(msgspec.Struct, kw_only=True):
         return fresh
 
     def strongest(self) -> Proposal:
-        """The source that its words come from: the gravest, then the one with most to gain, then the first."""
-        return max(self.sources.values(), key=lambda one: (SEVERITIES.index(one.severity), _worth(one.gain)))
+        """The source that its words come from: the gravest, with most to gain, that lasts least; then the first."""
+        return max(
+            self.sources.values(),
+            key=lambda one: (SEVERITIES.index(one.severity), _worth(one.gain), -(one.lasts_s or float("inf"))),
+        )
+
+    @property
+    def has_moment(self) -> bool:
+        """Whether it can be followed until a moment alone."""
+        return any(one.lasts_s is not None for one in self.sources.values())
 
     def worth(self) -> tuple[int, float]:
         """By which it is reported before others."""

@@ -19,6 +19,8 @@ from .trial import Trial
 HOUR_S = 3600.0
 #: Cases that are remembered at a time, and rests after them.
 MOST_CASES, MOST_RESTS = 1000, 5000
+#: A moment is told again once it has moved by more than this.
+_MOVED_S = 600.0
 
 
 class Ledger(Stored):
@@ -62,13 +64,26 @@ class Ledger(Stored):
             return []
         told = entry.told
         assert told is not None, "what has a state was told"
-        now = updated(entry, self.clock.now_s(), told.expires_s)
+        now_s, lasts_s = self.clock.now_s(), self._lasts_s(entry)
+        moved = entry.state == "new" and entry.has_moment
+        moved = moved and self._has_moved(entry.until_s - self.clock.passed_s, lasts_s)
+        now = updated(entry, now_s, now_s + lasts_s if moved else told.expires_s)
         # The last revision of a finding has its whole cost, and may follow the end of its job.
         last = proposal.ended and told.reason != now.reason
-        if not (fresh or last or told.severity != now.severity or self._has_changed(told.gain, now.gain)):
+        if not (fresh or last or moved or told.severity != now.severity or self._has_changed(told.gain, now.gain)):
             return []
         entry.told = now
+        if moved:
+            entry.until_s = self.clock.passed_s + lasts_s
         return [now]
+
+    def _lasts_s(self, entry: Entry) -> float:
+        """For how long what is new can be followed: as long as each of its sources says."""
+        return min([self.config.new_s, *(one.lasts_s for one in entry.sources.values() if one.lasts_s is not None)])
+
+    def _has_moved(self, left_s: float, lasts_s: float) -> bool:
+        """Whether the moment until which it can be followed is another one now; far ahead, minutes do not matter."""
+        return abs(lasts_s - left_s) > max(_MOVED_S, self.config.news_ratio * lasts_s)
 
     def _has_changed(self, told: Gain, now: Gain) -> bool:
         """Whether the estimate or an end of its interval moved: early on, the interval is far too wide."""
@@ -128,10 +143,8 @@ class Ledger(Stored):
             return []
         config, passed_s = self.config, self.clock.passed_s
         entry.state, entry.since_s = state, passed_s
-        waits = {"new": config.new_s, "accepted": config.accepted_s, "applied": config.measured_s}
+        waits = {"new": self._lasts_s(entry), "accepted": config.accepted_s, "applied": config.measured_s}
         lasts_s = waits.get(state, 0.0)
-        if state == "new":
-            lasts_s = min([lasts_s, *(one.lasts_s for one in entry.sources.values() if one.lasts_s is not None)])
         entry.until_s = passed_s + lasts_s
         now_s = self.clock.now_s()
         if entry.told is None or state == "new":
@@ -149,7 +162,9 @@ class Ledger(Stored):
     def _close(self, entry: Entry) -> None:
         """It is over: what still speaks for it is held back while it rests."""
         config = self.config
-        rest_s = config.rest_s if entry.state in ("withdrawn", "verified") else config.dismissed_rest_s
+        # What was for a moment expires with it, whether or not anybody liked it.
+        short = entry.state in ("withdrawn", "verified") or (entry.state == "expired" and entry.has_moment)
+        rest_s = config.rest_s if short else config.dismissed_rest_s
         self.rests.pop(entry.case, None)
         self.rests[entry.case] = (self.clock.passed_s + rest_s, entry.serial + 1)
         while len(self.rests) > MOST_RESTS:

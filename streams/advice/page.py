@@ -73,8 +73,8 @@ slow ranks take less work (balancing), accepted or not.
 **Before and after** are in `effect`: the median step time of so many windows of ten seconds as `pace_windows`
 says, the first one after left out (samples a second, where the batch changed); how busy its GPUs are, over `use_s`;
 or, where neither is measured, whether a finding comes back within `calm_s`. Better by `helped_ratio` is *verified*.
-What was not dismissed may come again after `rest_s`; what was dismissed, has not helped or has expired after
-`dismissed_rest_s`.
+What was not dismissed may come again after `rest_s`, and so may `start_later` after its moment; what was dismissed,
+has not helped or has expired after `dismissed_rest_s`.
 """
 _LIMITS = """\
 ## What it cannot know
@@ -162,8 +162,9 @@ def _hours() -> Iterable[tuple[object, ...]]:
         yield f"`{rule.action}`", when[rule.action], title, f"{rule.risk}: {rule.risk_reason}"
     yield (
         "`start_later`",
-        f"no GPU is free now, and with {config.free_probability:.0%} {config.free_gpus:.0f} and more in "
-        f"{config.free_after_s / 60:.0f} minutes or later, by a forecast that beat the naive one in its back-test",
+        f"fewer than {config.free_gpus:.0f} GPUs are free now, and with {config.free_probability:.0%} probability "
+        f"{config.free_gpus:.0f} more, for an hour, in {config.free_after_s / 60:.0f} minutes or later, today or "
+        "tonight, by a forecast that beat the naive one in its back-test",
         "Start what waits for GPUs then",
         "low",
     )

@@ -4,6 +4,7 @@ from datetime import tzinfo
 
 import streamlit as st
 
+from paceline.events import FREE_GPUS
 from paceline.words import verdict
 
 from .. import profile_words
@@ -26,7 +27,7 @@ WANTED = 8
 def draw_free(shown: Shown, zone: tzinfo) -> None:
     """Of each cluster, when most of its GPUs will be free; hour by hour where its quarter hours are known."""
     snapshot = shown.snapshot
-    free = [one for one in snapshot.forecasts.values() if one.scope == "cluster" and one.field == "free_gpus"]
+    free = [one for one in snapshot.forecasts.values() if one.scope == "cluster" and one.field == FREE_GPUS]
     tiles = [_free(one, snapshot.now_s, zone) for one in sorted(free, key=lambda one: one.key)[:CLUSTERS]]
     if tiles:
         columns = "grid-template-columns:repeat(auto-fill,minmax(min(100%,22rem),1fr))"
