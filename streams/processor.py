@@ -4,14 +4,15 @@ Rule of this file: pure and bounded. The Faust app and ``paceline analyze`` run 
 idle for an hour of **stream time** are forgotten, but for those of clusters: what is advised outlives a quiet night.
 A job that is forgotten so and has not said goodbye was killed, or may go on: its findings that lasted are reported to
 their end. In a recording all that it holds of the job is known then, so its decisions conclude as at the end.
-Stream time follows the batches' own start times, but no event may push it by more than ``MOST_PUSH_S``: a producer
-whose clock is a year ahead must not make all others look idle.
+Stream time is how far the producer has moved on that has moved on most, each by the start times of its own batches and
+by ``MOST_PUSH_S`` a batch at most. Clocks of two producers are never compared: a hundred nodes whose clocks are hours
+ahead must not make all others look idle.
 """
 
 from collections import OrderedDict
 from collections.abc import Generator
 
-from paceline.events import Event, Finding, JobDescribed, Suggestion
+from paceline.events import Event, Finding, JobDescribed, Produced, Suggestion
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 
@@ -22,6 +23,10 @@ from .routes import Routes, topic_of
 
 IDLE_S = 3600.0
 MOST_PUSH_S = 10.0
+#: A batch that begins before its producer's newest one by less than this is late; by more, the clock was set back.
+_SET_BACK_S = 3600.0
+#: Producers whose time is known; the one heard least recently makes room.
+_MOST_PRODUCERS = 65_536
 #: More states than this at a time are not kept: the longest idle goes first.
 MOST_STATES = 10_000
 #: From a backlog so many messages of a job of a few nodes are judged together, and so many may wait of all jobs.
@@ -47,7 +52,9 @@ class Processor:
         self.most_states = most_states
         self.most_ranks = most_ranks
         self.advice_settings = advice
-        self.now_s: float | None = None
+        #: Seconds of stream time so far; and by producer its newest start, and what had passed then.
+        self.now_s = 0.0
+        self._newest: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self.states: OrderedDict[Key, tuple[KeyedState, float]] = OrderedDict()
         #: More events are at hand than are taken at a time: they may be judged together.
         self.backlog = False
@@ -60,7 +67,9 @@ class Processor:
         key = state_key(topic, event)
         state = self.states.pop(key, (None, 0.0))[0] or self._state()
         self._last.pop(key, None)  # It goes on after all: from what is stored of it, where anything is.
-        self.states[key] = (state, self._advance(getattr(event, "t0_s", None)))
+        if isinstance(event, Produced) and (start_s := getattr(event, "t0_s", None)) is not None:
+            self._advance(event.producer, start_s)
+        self.states[key] = (state, self.now_s)
         self._forget()
         return [(topic_of(answer), answer) for answer in state.update(topic, event, self._at_once())]
 
@@ -88,19 +97,22 @@ class Processor:
         said = self._last.pop(key, []) if held is None else held[0].finish()
         return [(topic_of(answer), answer) for answer in said]
 
-    def _advance(self, time_s: float | None) -> float:
-        if time_s is None:
-            return self.now_s or 0.0
-        if self.now_s is None:
-            self.now_s = time_s
-            # What came before any time was known (a node's inventory, read first at a start) is as new as this.
-            self.states = OrderedDict((key, (state, time_s)) for key, (state, _) in self.states.items())
-        elif time_s > self.now_s:
-            self.now_s = min(time_s, self.now_s + MOST_PUSH_S)
-        return self.now_s
+    def _advance(self, producer: str, start_s: float) -> None:
+        before = self._newest.get(producer)
+        if before is None:
+            self._newest[producer] = (start_s, self.now_s)
+            if len(self._newest) > _MOST_PRODUCERS:
+                self._newest.popitem(last=False)
+            return
+        newest_s, passed_s = before
+        if start_s <= newest_s < start_s + _SET_BACK_S:
+            return
+        self.now_s = max(self.now_s, passed_s + min(max(0.0, start_s - newest_s), MOST_PUSH_S))
+        self._newest[producer] = (start_s, self.now_s)
+        self._newest.move_to_end(producer)
 
     def _forget(self) -> None:
-        now_s = self.now_s or 0.0
+        now_s = self.now_s
         while self.states:
             key = next(iter(self.states))
             idle = now_s - self.states[key][1] > self.idle_s
@@ -144,7 +156,7 @@ class Processor:
             ValueError: ``data`` is no snapshot.
         """
         state = KeyedState.restore(data, self.routes, self.most_ranks, self.advice_settings)
-        self.states[key] = (state, self.now_s or 0.0)
+        self.states[key] = (state, self.now_s)
 
     def open_answers(self, key: Key) -> list[Finding | Suggestion]:
         """The findings and suggestions of one key that are open."""

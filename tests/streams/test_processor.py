@@ -150,6 +150,48 @@ def test_a_clock_years_ahead_does_not_make_others_idle(make_training):
     assert counts(processor) == {"good": 60, "wild": 60}
 
 
+def test_many_clocks_hours_ahead_do_not_make_others_idle(make_training):
+    """Each pushes by its own progress: what 16 nodes say in a second is a second, not minutes."""
+    processor = Processor(ROUTES, idle_s=60.0)
+    good = make_training(job="good", seconds=12, nodes=1)
+    wild = make_training(job="wild", seconds=12, nodes=16, ranks=16, t0_s=good[0].t0_s + 8 * 3600.0)
+    for at, event in enumerate(good):
+        for one in [event, *wild[at * 16 : (at + 1) * 16]]:
+            processor.update(topics.OP, one)
+    assert counts(processor) == {"good": len(good), "wild": len(wild)}
+    assert processor.now_s == pytest.approx(12.0, abs=1.5)
+
+
+@pytest.mark.parametrize(
+    ("starts_s", "passed_s"),
+    [
+        ([0.0, 5.0, 10.0], 10.0),
+        ([0.0, 5.0, 2.0, 7.0], 7.0),
+        ([0.0, 100.0, 105.0], 15.0),
+        ([0.0, 4.0, -86_400.0, -86_395.0], 9.0),
+        ([0.0, 5.0, 5.0, 5.0], 5.0),
+    ],
+    ids=["in order", "two topics", "a jump", "set back by a day", "the same again"],
+)
+def test_stream_time_is_a_producers_progress(make_training, starts_s, passed_s):
+    """Late batches push nothing, jumps a little, and a clock that was set goes on from there."""
+    processor = Processor(ROUTES)
+    (event, *_) = make_training(seconds=1)
+    for start_s in starts_s:
+        processor.update(topics.OP, msgspec.structs.replace(event, t0_s=event.t0_s + start_s))
+    assert processor.now_s == passed_s
+
+
+def test_of_too_many_producers_the_one_heard_least_recently_is_new_again(make_training, monkeypatch):
+    """Their number is bounded."""
+    monkeypatch.setattr("streams.processor._MOST_PRODUCERS", 2)
+    processor = Processor(ROUTES)
+    (event, *_) = make_training(seconds=1)
+    for producer, start_s in (("a", 0.0), ("b", 0.0), ("a", 1.0), ("c", 0.0), ("b", 9.0), ("a", 2.0)):
+        processor.update(topics.OP, msgspec.structs.replace(event, producer=producer, t0_s=event.t0_s + start_s))
+    assert processor.now_s == 1.0
+
+
 def test_a_flood_of_job_names_does_not_fill_the_memory(make_training):
     """The number of states is bounded; the longest idle go."""
     processor = Processor(ROUTES, most_states=10)
