@@ -18,7 +18,7 @@ from paceline.schema import unit_of
 
 from .history import SAMPLES, SERIES, SeriesSubject
 from .memory import Memory
-from .subjects import DEVICE, FREE_MEMORY, FREE_TIME, HOST, JOBS_S, NODES_S
+from .subjects import DEVICE, FREE_MEMORY, FREE_TIME, HOST, INSTANCE, JOBS_S, NODES_S
 
 logger = logging.getLogger("paceline.forecaster")
 #: So much is in memory at once.
@@ -167,7 +167,7 @@ def _of_groups(connection: Connection, by: Sequence[str]) -> Iterator[Values]:
     WITH reported AS (
         SELECT {names}, start_s, avg(busy) AS busy, sum(mean_power_w) AS power_w,
             CAST(count(*) FILTER (free) AS DOUBLE) AS free, count(*) AS gpus
-        FROM share WHERE {some} GROUP BY {names}, start_s
+        FROM share WHERE {some} AND NOT starts_with(device, '{INSTANCE}') GROUP BY {names}, start_s
     ) SELECT {names}, arg_max(gpus, start_s), {_lists(("busy", "power_w", "free"))} FROM reported GROUP BY {names}"""
     for row in connection.each(sql):
         cluster, owner = row[0], row[1 : 1 + len(by)]

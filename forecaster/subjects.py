@@ -1,6 +1,8 @@
 """Which series windows and jobs speak of: names, units and ranges; means and sums over a job, a node, the cluster.
 
-Rule of this file: pure. A key is ``cluster/what/…/field``; aggregates are series of their own, forecast as such.
+Rule of this file: pure. A key is ``cluster/what/…/field``; aggregates are series of their own, forecast as such. An
+instance of a GPU under MIG has series, but its GPU alone counts in a group: it is what people ask for, and its power
+and memory are those of all instances.
 """
 
 from collections.abc import Iterator
@@ -27,6 +29,8 @@ DEVICE = ("sm_active_ratio", "utilization_ratio", "fb_used_bytes", "power_w", "t
 HOST = ("cpu_ratio", "memory_used_bytes", "disk_read_bytes_per_s", "network_rx_bytes_per_s")
 #: A GPU is free with no more than this in use, of its time and of its memory.
 FREE_TIME, FREE_MEMORY = 0.02, 0.05
+#: The name of an instance of a GPU under MIG begins with this, that of no GPU does (``DeviceSamples``).
+INSTANCE = "MIG-"
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,8 @@ class Subjects:
                 key, unit_of(field), NODES_S, event.cluster, job, event.node, event.device, high=high
             )
             yield Measurement(subject, event.start_s, value)
-        yield from self._grouped(event, job)
+        if not event.device.startswith(INSTANCE):
+            yield from self._grouped(event, job)
 
     def _grouped(self, event: DeviceWindow, job: str | None) -> Iterator[Measurement]:
         place = int(event.start_s // NODES_S)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -41,7 +42,7 @@ def device_window(node: str, device: int, minute: int, **changes: Any) -> events
 
 
 def happened() -> Iterator[tuple[float, Any]]:
-    """What two nodes with two GPUs each told, with the time of its publication."""
+    """What two nodes reported, with two GPUs each, one of which has an instance; with the time of its publication."""
     place = events.RankPlace(rank=0, local_rank=0, node="node-0", device="GPU-node-0-0", pid=1)
     at_s = NOW_S - 60.0 * 300
     for minute in range(MINUTES):
@@ -58,6 +59,8 @@ def happened() -> Iterator[tuple[float, Any]]:
                 for device in range(2):
                     told = {"job": "named"} if node == "node-1" and device == 1 and minute > 200 else {}
                     yield start_s + 60.0, device_window(node, device, minute, **told)
+                instance = device_window(node, 0, minute, job="of-instance")
+                yield start_s + 60.0, msgspec.structs.replace(instance, device=f"MIG-{node}-0")
                 mean = {"cpu_ratio": 0.25, "memory_used_bytes": 1e9 + minute}
                 yield (
                     start_s + 60.0,

@@ -192,6 +192,17 @@ def test_nodes_of_the_same_name_in_two_clusters() -> None:
     assert "d/job/j/gpu_busy_ratio" not in values(subjects, device("g0", 0.0, cluster="d"))
 
 
+def test_a_gpu_under_mig_counts_once() -> None:
+    """As itself; its instances have series of their own, and are no GPUs of the cluster, the node or a job."""
+    instances = [msgspec.structs.replace(device(f"MIG-{number}", 0.0), job="j") for number in range(7)]
+    subjects = Subjects()
+    told = [one for window in (device("g0", 0.0), *instances) for one in subjects.readings(window)]
+    assert {(one.value, one.subject.high) for one in told if one.subject.key.endswith("/free_gpus")} == {(1.0, 1.0)}
+    assert [one.value for one in told if one.subject.key == "c/cluster/gpu_power_w"] == [100.0]
+    assert "c/device/n1/MIG-6/power_w" in {one.subject.key for one in told}
+    assert not [one for one in told if one.subject.key.startswith("c/job/")]
+
+
 def test_full_memory_is_not_free() -> None:
     """A GPU that idles with a model loaded is taken; one that was not measured is not free."""
     readings = values(Subjects(), device("g0", 0.0, used=90.0), device("g1", None))
