@@ -17,6 +17,7 @@ from paceline.events import (
     JobDescribed,
     JobWindow,
 )
+from paceline.events.silence import PLACED_JOB_SILENT_S
 from paceline.schema import unit_of
 
 from .aggregates import Aggregates, Share, Sums
@@ -51,6 +52,7 @@ class Subjects:
 
     def on_job(self, event: JobDescribed) -> None:
         """Learn on which devices a job runs, or that it has ended."""
+        self._jobs.hear(event.cluster, event.job, event.started_s)
         for place in event.places:
             for device in (place.device, str(place.local_rank)):
                 on = (event.cluster, place.node, device)
@@ -65,11 +67,13 @@ class Subjects:
             yield from self._device(event)
         elif isinstance(event, HostWindow) and event.length_s == NODES_S:
             yield from _host(event)
-        elif isinstance(event, JobWindow) and event.length_s == JOBS_S:
-            yield from _job(event)
+        elif isinstance(event, JobWindow) and event.length_s >= JOBS_S:
+            self._jobs.hear(event.cluster, event.job, event.start_s)
+            if event.length_s == JOBS_S:
+                yield from _job(event)
 
     def _device(self, event: DeviceWindow) -> Iterator[Measurement]:
-        job = event.job or self._jobs.job_on((event.cluster, event.node, event.device))
+        job = self._job_of(event)
         for field in DEVICE:
             value = event.mean.get(field)
             if value is None:
@@ -84,6 +88,15 @@ class Subjects:
             yield Measurement(subject, event.start_s, value)
         if not event.device.startswith(INSTANCE):
             yield from self._grouped(event, job)
+
+    def _job_of(self, event: DeviceWindow) -> str | None:
+        """Whose the GPU is: a job that was killed never says that it ends, and does not keep what it left idle."""
+        if event.job:
+            self._jobs.hear(event.cluster, event.job, event.start_s)
+            return event.job
+        job = self._jobs.job_on((event.cluster, event.node, event.device))
+        since_s = event.start_s - PLACED_JOB_SILENT_S
+        return None if job and _at_rest(event) and not self._jobs.heard_since(event.cluster, job, since_s) else job
 
     def _grouped(self, event: DeviceWindow, job: str | None) -> Iterator[Measurement]:
         place = int(event.start_s // NODES_S)
@@ -102,11 +115,18 @@ class Subjects:
 
 
 def _share(event: DeviceWindow, job: str | None) -> Share:
-    busy = event.mean.get("sm_active_ratio", event.mean.get("utilization_ratio"))
-    used, total = event.mean.get("fb_used_bytes"), event.mean.get("fb_total_bytes")
+    return Share(_busy(event), event.mean.get("power_w"), job is None and _at_rest(event))
+
+
+def _busy(event: DeviceWindow) -> float | None:
+    return event.mean.get("sm_active_ratio", event.mean.get("utilization_ratio"))
+
+
+def _at_rest(event: DeviceWindow) -> bool:
+    """Whether the GPU was measured to be idle and, where that was measured, empty."""
+    busy, used, total = _busy(event), event.mean.get("fb_used_bytes"), event.mean.get("fb_total_bytes")
     idle = busy is not None and busy <= FREE_TIME
-    empty = used is None or not total or used <= FREE_MEMORY * total
-    return Share(busy, event.mean.get("power_w"), idle and empty and job is None)
+    return idle and (used is None or not total or used <= FREE_MEMORY * total)
 
 
 def _summed(sums: Sums, base: str, cluster: str, node: str | None, job: str | None) -> Iterator[Measurement]:

@@ -26,6 +26,10 @@ NOW_S = 86_400.0 * 20_000
 MINUTES = 400
 #: Minutes in which nothing of node-1 was heard.
 AWAY = range(100, 130)
+#: Jobs that never say that they end, on a GPU that is idle until minute 50, and in 150 to 199 and 300 to 349: when each
+#: was described to be there. Of the first steps are heard in ``STEPS``: a quarter of an hour later it has left, but
+#: where the GPU is in use. The second is named by the windows of another GPU.
+SILENT, STEPS = {10: "killed", 205: "named"}, (*range(10, 14), 36, 37)
 
 
 def device_window(node: str, device: int, minute: int, **changes: Any) -> events.DeviceWindow:
@@ -54,6 +58,11 @@ def happened() -> Iterator[tuple[float, Any]]:
                 start_s,
                 described(cluster="c", node="node-0", started_s=at_s, ended_s=start_s, places=[place], sequence=1),
             )
+        if minute in SILENT:
+            on = events.RankPlace(rank=0, local_rank=0, node="node-1", device="GPU-node-1-0", pid=1)
+            yield start_s, described(cluster="c", node="node-1", job=SILENT[minute], started_s=start_s, places=[on])
+        if minute in STEPS:
+            yield start_s + 20.0, job_window(cluster="c", job="killed", start_s=start_s + 10.0)
         for node in ("node-0", "node-1"):
             if node == "node-0" or minute not in AWAY:
                 for device in range(2):
@@ -107,6 +116,21 @@ def test_the_same_windows_come_to_the_same_series_as_from_the_bus(folder: Path):
         assert got.subject == expected.subject, key
         assert got.time_s == expected.time_s, key
         np.testing.assert_allclose(got.values, expected.values, rtol=1e-6, err_msg=key)
+
+
+@pytest.mark.slow
+def test_a_job_that_was_killed_keeps_no_gpu(folder: Path):
+    """Also over the end of the hours that are read at a time, which is in minute 40."""
+    memory = Memory()
+    backfill(str(folder), {}, memory, NOW_S)
+    free = memory.find("c/node/node-1/free_gpus")
+    assert free is not None
+    idle = [minute for minute in range(MINUTES) if (minute // 50) % 3 == 0]
+    held = [*range(10, 29), *range(36, 50), *range(300, 350)]
+    of_others = np.array([float(minute // 50 % 3 == 2 and minute <= 200) for minute in range(MINUTES)])
+    expected = of_others + np.isin(range(MINUTES), idle) - np.isin(range(MINUTES), held)
+    heard = ~np.isin(range(MINUTES), AWAY)
+    np.testing.assert_array_equal(free.values[heard], expected[heard])
 
 
 @pytest.mark.long
