@@ -45,6 +45,8 @@ class ServiceCounts:
     #: Values that came too late, and those of series for which there is no room.
     late: int = 0
     refused: int = 0
+    #: Windows of clocks that are far ahead.
+    ahead: int = 0
     undecodable: int = 0
     published: int = 0
     #: Forecasts and profiles that could not be made for publishing.
@@ -78,8 +80,8 @@ class Memory:
             self.published = PublishedForecasts()
             self.clusters += 1
 
-    def update(self, event: object) -> None:
-        """Learn from an event of the bus."""
+    def update(self, event: object, written_s: float | None = None) -> None:
+        """Learn from an event of the bus; ``written_s``: when its message was written."""
         with self._lock:
             self.counts.events += 1
             if isinstance(event, JobDescribed):
@@ -90,6 +92,9 @@ class Memory:
             else:
                 if isinstance(event, JobWindow) and event.length_s == SHORT_WINDOW_S:
                     self._jobs.on_window(event)
+                if self._subjects.is_ahead(event, written_s):
+                    self.counts.ahead += 1
+                    return
                 for reading in self._subjects.readings(event):
                     quarters.put(self._history, reading.subject, reading.time_s, reading.value)
                 self._count()

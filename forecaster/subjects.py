@@ -21,6 +21,7 @@ from paceline.events.silence import PLACED_JOB_SILENT_S
 from paceline.schema import unit_of
 
 from .aggregates import Aggregates, Share, Sums
+from .clocks import Clocks
 from .history import SeriesSubject
 from .job_places import JobPlaces
 
@@ -49,6 +50,7 @@ class Subjects:
     def __init__(self) -> None:
         self._jobs = JobPlaces()
         self._aggregates = Aggregates()
+        self._clocks = Clocks()
 
     def on_job(self, event: JobDescribed) -> None:
         """Learn on which devices a job runs, or that it has ended."""
@@ -60,6 +62,19 @@ class Subjects:
                     self._jobs.put(on, event.job)
                 else:
                     self._jobs.remove(on, event.job)
+
+    def is_ahead(self, event: object, written_s: float | None = None) -> bool:
+        """Whether a window that is followed comes from a clock that is far ahead; such a one has no readings.
+
+        ``written_s``: when its message was written.
+        """
+        if isinstance(event, DeviceWindow | HostWindow) and event.length_s == NODES_S:
+            sender = event.node
+        elif isinstance(event, JobWindow) and event.length_s >= JOBS_S:
+            sender = f"job/{event.job}"
+        else:
+            return False
+        return not self._clocks.plausible(event.cluster, sender, event.start_s, written_s)
 
     def readings(self, event: object) -> Iterator[Measurement]:
         """The readings of a window; none of a length that is not followed."""
