@@ -18,6 +18,8 @@ from paceline.history.tables import DEVICE_WINDOW, HOST_WINDOW, JOB_WINDOW
 from paceline.history.views import Scope
 from paceline.schema import unit_of
 
+from .aggregates import PATIENCE
+from .group_sizes import GPUS
 from .history import SAMPLES, SERIES, SeriesSubject
 from .memory import Memory
 from .subjects import DEVICE, FREE_MEMORY, FREE_TIME, HOST, INSTANCE, JOBS_S, NODES_S
@@ -27,8 +29,8 @@ logger = logging.getLogger("paceline.forecaster")
 SPAN_S = 6 * 3600.0
 #: So far back clusters are read, for their quarter hours, but from no more than so many windows: a minute's work or so.
 CLUSTERS_S, CLUSTERS_ROWS = 28 * 86_400.0, 20_000_000
-#: Series of a group of GPUs, at most.
-OF_GROUP = 3
+#: Series of a group of GPUs, by what groups it.
+OF_GROUP: Mapping[Sequence[str], int] = {(): 4, ("node",): 3, ("job",): 2}
 RATIO = "ratio, 0 to 1"
 
 _SEATS = """
@@ -61,7 +63,7 @@ WITH reported AS (
                 OR mean_fb_used_bytes <= {FREE_MEMORY} * mean_fb_total_bytes
             ), false
         ) AS at_rest
-    FROM device_window WHERE length_s = {NODES_S} AND start_s >= ?
+    FROM device_window WHERE length_s = {NODES_S}
     QUALIFY row_number() OVER (PARTITION BY cluster, node, device, start_s ORDER BY kafka_offset) = 1
 ), placed AS (
     SELECT
@@ -103,12 +105,12 @@ def backfill(where: str, environ: Mapping[str, str], memory: Memory, now_s: floa
     for begin_s, until_s in (*_older(history, end_s - CLUSTERS_S, since_s), *_spans(since_s, end_s)):
         scope = Scope(begin_s, until_s)
         if any(history.files(table, scope) for table in (DEVICE_WINDOW, HOST_WINDOW, JOB_WINDOW)):
-            # Which jobs were heard right before the span counts in it.
+            # Which jobs were heard right before the span, and how many GPUs, counts in it.
             wider = scope._replace(since_s=begin_s - PLACED_JOB_SILENT_S)
             with history.connect(wider, ("device_window", "host_window", "job_window", "job")) as connection:
-                _share(connection, begin_s)
+                _share(connection)
                 if begin_s < since_s:
-                    found = _of_groups(connection, ())
+                    found = _of_groups(connection, (), begin_s)
                 else:
                     found = _values(connection, devices, begin_s, end_s - SAMPLES * JOBS_S)
                 kept += sum(memory.put(*one) for one in found)
@@ -152,27 +154,27 @@ def _fit(history: History, scope: Scope) -> bool:
     return fit
 
 
-def _share(connection: Connection, begin_s: float) -> None:
+def _share(connection: Connection) -> None:
     """Make the table of what each GPU adds to its groups, minute by minute."""
     connection.ask(_SEATS)
     connection.ask(_HEARD)
-    connection.ask(_SHARES, [begin_s])
+    connection.ask(_SHARES)
 
 
 def _values(connection: Connection, devices: bool, begin_s: float, jobs_since_s: float) -> Iterator[Values]:
     if devices:
-        yield from _of_devices(connection)
-    for by in ((), ("node",), ("job",)):
-        yield from _of_groups(connection, by)
+        yield from _of_devices(connection, begin_s)
+    for by in OF_GROUP:
+        yield from _of_groups(connection, by, begin_s)
     yield from _of_hosts(connection, begin_s)
     yield from _of_jobs(connection, max(begin_s, jobs_since_s))
 
 
-def _of_devices(connection: Connection) -> Iterator[Values]:
+def _of_devices(connection: Connection, since_s: float) -> Iterator[Values]:
     lists = _lists(f"mean_{field}" for field in DEVICE)
     sql = f"""SELECT cluster, node, device, arg_max(coalesce(job, ''), start_s), arg_max(max_fb_total_bytes, start_s),
-        {lists} FROM share GROUP BY cluster, node, device"""
-    for cluster, node, device, job, total, times_s, *values in connection.each(sql):
+        {lists} FROM share WHERE start_s >= ? GROUP BY cluster, node, device"""
+    for cluster, node, device, job, total, times_s, *values in connection.each(sql, [since_s]):
         for field, told in zip(DEVICE, values, strict=True):
             high = total if field == "fb_used_bytes" else 1.0 if field.endswith("_ratio") else None
             key = f"{cluster}/device/{node}/{device}/{field}"
@@ -180,27 +182,31 @@ def _of_devices(connection: Connection) -> Iterator[Values]:
             yield from _measured(subject, times_s, told)
 
 
-def _of_groups(connection: Connection, by: Sequence[str]) -> Iterator[Values]:
-    """What the GPUs of each cluster, node or job come to."""
+def _of_groups(connection: Connection, by: Sequence[str], since_s: float) -> Iterator[Values]:
+    """What the GPUs of each cluster, node or job come to; it has as many as were in any of the newest minutes."""
     names = ", ".join(("cluster", *by))
     some = " AND ".join(f"{name} IS NOT NULL" for name in ("cluster", *by))
     sql = f"""
     WITH reported AS (
         SELECT {names}, start_s, avg(busy) AS busy, sum(mean_power_w) AS power_w,
-            CAST(count(*) FILTER (free) AS DOUBLE) AS free, count(*) AS gpus
+            CAST(count(*) FILTER (free) AS DOUBLE) AS free, max(count(*)) OVER (
+                PARTITION BY {names} ORDER BY start_s RANGE BETWEEN {(PATIENCE - 1) * NODES_S} PRECEDING AND CURRENT ROW
+            ) AS gpus
         FROM share WHERE {some} AND NOT starts_with(device, '{INSTANCE}') GROUP BY {names}, start_s
-    ) SELECT {names}, arg_max(gpus, start_s), {_lists(("busy", "power_w", "free"))} FROM reported GROUP BY {names}"""
-    for row in connection.each(sql):
+    ) SELECT {names}, arg_max(gpus, start_s), {_lists(("busy", "power_w", "free", "gpus"))}
+    FROM reported WHERE start_s >= ? GROUP BY {names}"""
+    for row in connection.each(sql, [since_s]):
         cluster, owner = row[0], row[1 : 1 + len(by)]
-        gpus, times_s, busy, power_w, free = row[1 + len(by) :]
+        gpus, times_s, busy, power_w, free, sizes = row[1 + len(by) :]
         base = "/".join((cluster, *(by or ("cluster",)), *owner))
         of = dict(zip(by, owner, strict=True))
         told: list[tuple[str, str, float | None, list[Any]]] = [
             ("gpu_busy_ratio", RATIO, 1.0, busy),
             ("gpu_power_w", "W", None, power_w),
             (FREE_GPUS, "GPUs", float(gpus), free),
+            (GPUS, "GPUs", None, sizes),
         ]
-        for field, unit, high, values in told[: OF_GROUP - ("job" in by)]:
+        for field, unit, high, values in told[: OF_GROUP[by]]:
             subject = SeriesSubject(f"{base}/{field}", unit, NODES_S, cluster, high=high, **of)
             yield from _measured(subject, times_s, values)
 

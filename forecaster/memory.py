@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from paceline.events import SHORT_WINDOW_S, DeviceSamples, JobDescribed, JobProfile, JobWindow
 
-from . import quarters
-from .history import History, SeriesSubject
+from . import group_sizes, quarters
+from .history import History, SeriesSubject, Track
 from .job_end import JobEnd
 from .job_profiles import JobProfiles, JobState
 from .published import PublishedForecasts
@@ -21,11 +21,12 @@ from .subjects import Subjects
 
 @dataclass(frozen=True)
 class Held:
-    """A series as it was when it was asked for."""
+    """A series as it was when it was asked for; ``sizes``: of how many GPUs each value is, of a sum over such."""
 
     subject: SeriesSubject
     values: Array
     time_s: float
+    sizes: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,10 @@ class Memory:
         """The series called ``key``, or None."""
         with self._lock:
             track = self._history.find(key)
-            return None if track is None else Held(track.subject, track.values(), track.time_s)
+            if track is None:
+                return None
+            values = track.values()
+            return Held(track.subject, values, track.time_s, self._sizes(track, len(values)))
 
     def lines(self) -> list[SeriesLine]:
         """All series, by key."""
@@ -130,9 +134,10 @@ class Memory:
         return sorted(lines, key=lambda line: line.subject.key)
 
     def keys(self) -> list[tuple[str, float]]:
-        """Every series' key and the time of its newest sample."""
+        """The key of every series that is published, and the time of its newest sample."""
         with self._lock:
-            return [(track.subject.key, track.time_s) for track in self._history]
+            tracks = [(track.subject.key, track.time_s) for track in self._history]
+        return [(key, time_s) for key, time_s in tracks if not group_sizes.is_size(key)]
 
     def profiles(self, job: str) -> list[JobProfile]:
         """What is known of the jobs of this name, one a cluster."""
@@ -154,6 +159,13 @@ class Memory:
         with self._lock:
             copies = [one.copy() for one in self._jobs.find(job) if one.cluster == cluster]
         return copies[0].end(total_steps) if copies else None
+
+    def _sizes(self, track: Track, samples: int) -> Array | None:
+        key = group_sizes.size_key(track.subject.key)
+        sizes = None if key is None else self._history.find(key)
+        if sizes is None or sizes.subject.interval_s != track.subject.interval_s:
+            return None
+        return sizes.between(track.newest - samples + 1, track.newest)
 
     def _count(self) -> None:
         self.counts.late, self.counts.refused = self._history.late, self._history.refused

@@ -5,6 +5,7 @@ instance of a GPU under MIG has series, but its GPU alone counts in a group: it 
 and memory are those of all instances.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from paceline.schema import unit_of
 
 from .aggregates import Aggregates, Share, Sums
 from .clocks import Clocks
+from .group_sizes import GPUS
 from .history import SeriesSubject
 from .job_places import JobPlaces
 
@@ -155,6 +157,8 @@ def _summed(sums: Sums, base: str, cluster: str, node: str | None, job: str | No
         yield reading("gpu_power_w", "W", sums.power_w, None)
     if job is None:
         yield reading(FREE_GPUS, "GPUs", sums.free, float(sums.gpus))
+        if node is None:
+            yield reading(GPUS, "GPUs", math.nan if math.isnan(sums.free) else float(sums.gpus), None)
 
 
 def _host(event: HostWindow) -> Iterator[Measurement]:

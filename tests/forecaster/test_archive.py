@@ -13,6 +13,7 @@ from archive.buffers import Buffers
 from archive.messages import rows_of
 from archive.writer import Position, Writer
 from forecaster import server
+from forecaster.aggregates import PATIENCE
 from forecaster.archive import backfill, filled
 from forecaster.learning.command import archived
 from forecaster.learning.command import main as train
@@ -119,6 +120,20 @@ def test_the_same_windows_come_to_the_same_series_as_from_the_bus(folder: Path):
 
 
 @pytest.mark.slow
+def test_how_many_gpus_there_were_is_known(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """Those of a node that is away for minutes are waited for, also where the hours that are read at a time end."""
+    monkeypatch.setattr("forecaster.archive.SPAN_S", 60.0 * 149)  # One begins in minute 103.
+    memory = Memory()
+    backfill(str(folder), {}, memory, NOW_S)
+    sizes, free = memory.find("c/cluster/gpus"), memory.find("c/cluster/free_gpus")
+    assert sizes is not None
+    assert free is not None
+    assert free.sizes is not None
+    assert free.sizes.tolist() == sizes.values.tolist()
+    assert sizes.values.tolist() == [2.0 if minute in AWAY[PATIENCE - 1 :] else 4.0 for minute in range(MINUTES)]
+
+
+@pytest.mark.slow
 def test_a_job_that_was_killed_keeps_no_gpu(folder: Path):
     """Also over the end of the hours that are read at a time, which is in minute 40."""
     memory = Memory()
@@ -158,8 +173,9 @@ def test_of_clusters_the_quarter_hours_of_weeks_are_filled(folder: Path, days: i
     """Where nothing else reaches back so far; the archive says then what was, not what is."""
     memory = Memory()
     backfill(str(folder), {}, memory, NOW_S + days * 86_400.0)
-    held = memory.find("c/cluster/free_gpus_15min")
-    assert (None if held is None else len(held.values)) == quarters
+    for name in ("free_gpus_15min", "gpus_15min"):
+        held = memory.find(f"c/cluster/{name}")
+        assert (None if held is None else len(held.values)) == quarters
     assert memory.find("c/node/node-0/cpu_ratio") is None
 
 
