@@ -2,7 +2,8 @@
 
 Rule of this file: a door; the archive is asked in SQL, for some hours at a time. Windows mean what ``subjects`` says
 they do, and its constants are used: the same windows come to the same series by either way, which is tested. Of GPUs
-whose window names no job, the job is the one that was last described to be there.
+whose window names no job, the job is the one that was last described to be there; where they are idle and empty it must
+have been heard, too.
 """
 
 import logging
@@ -11,22 +12,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from paceline.events import FREE_GPUS
+from paceline.events.silence import PLACED_JOB_SILENT_S
 from paceline.history.query import Connection, History
 from paceline.history.tables import DEVICE_WINDOW, HOST_WINDOW, JOB_WINDOW
 from paceline.history.views import Scope
 from paceline.schema import unit_of
 
+from .aggregates import PATIENCE
+from .group_sizes import GPUS
 from .history import SAMPLES, SERIES, SeriesSubject
 from .memory import Memory
-from .subjects import DEVICE, FREE_MEMORY, FREE_TIME, HOST, JOBS_S, NODES_S
+from .subjects import DEVICE, FREE_MEMORY, FREE_TIME, HOST, INSTANCE, JOBS_S, NODES_S
 
 logger = logging.getLogger("paceline.forecaster")
 #: So much is in memory at once.
 SPAN_S = 6 * 3600.0
 #: So far back clusters are read, for their quarter hours, but from no more than so many windows: a minute's work or so.
 CLUSTERS_S, CLUSTERS_ROWS = 28 * 86_400.0, 20_000_000
-#: Series of a group of GPUs, at most.
-OF_GROUP = 3
+#: Series of a group of GPUs, by what groups it.
+OF_GROUP: Mapping[Sequence[str], int] = {(): 4, ("node",): 3, ("job",): 2}
 RATIO = "ratio, 0 to 1"
 
 _SEATS = """
@@ -39,26 +43,43 @@ SELECT
     unnest([json_extract_string(place, '$.device'), json_extract_string(place, '$.local_rank')]) AS device
 FROM place
 """
+#: The minutes in which something of a job was measured.
+_HEARD = f"""
+CREATE TEMP TABLE heard AS
+WITH measured AS (
+    SELECT cluster, job, start_s AS at_s FROM job_window WHERE length_s >= {JOBS_S}
+    UNION ALL SELECT cluster, job, start_s FROM device_window WHERE job IS NOT NULL AND length_s = {NODES_S}
+    UNION ALL SELECT cluster, job, started_s FROM job_parts
+)
+SELECT DISTINCT cluster, job, floor(at_s / {NODES_S}) * {NODES_S} AS at_s FROM measured
+"""
 _SHARES = f"""
-CREATE OR REPLACE TEMP TABLE share AS
+CREATE TEMP TABLE share AS
 WITH reported AS (
-    SELECT * FROM device_window WHERE length_s = {NODES_S}
+    SELECT
+        *, coalesce(mean_sm_active_ratio, mean_utilization_ratio) AS busy, coalesce(
+            busy <= {FREE_TIME} AND (
+                mean_fb_used_bytes IS NULL OR coalesce(mean_fb_total_bytes, 0) = 0
+                OR mean_fb_used_bytes <= {FREE_MEMORY} * mean_fb_total_bytes
+            ), false
+        ) AS at_rest
+    FROM device_window WHERE length_s = {NODES_S}
     QUALIFY row_number() OVER (PARTITION BY cluster, node, device, start_s ORDER BY kafka_offset) = 1
-), owned AS (
-    SELECT reported.*, coalesce(
-        reported.job, CASE WHEN seat.ended_s IS NULL OR reported.start_s < seat.ended_s THEN seat.job END
-    ) AS owner
+), placed AS (
+    SELECT
+        reported.*, CASE WHEN seat.ended_s IS NULL OR reported.start_s < seat.ended_s THEN seat.job END AS placed_job
     FROM reported ASOF LEFT JOIN seat ON reported.cluster = seat.cluster AND reported.node = seat.node
         AND reported.device = seat.device AND reported.start_s >= seat.started_s
+), owned AS (
+    SELECT placed.*, coalesce(
+        placed.job, CASE WHEN NOT at_rest OR heard.at_s >= placed.start_s - {PLACED_JOB_SILENT_S} THEN placed_job END
+    ) AS owner
+    FROM placed ASOF LEFT JOIN heard ON placed.cluster = heard.cluster AND placed.placed_job = heard.job
+        AND placed.start_s >= heard.at_s
 )
 SELECT
-    cluster, node, device, owner AS job, start_s, coalesce(mean_sm_active_ratio, mean_utilization_ratio) AS busy,
-    coalesce(
-        busy <= {FREE_TIME} AND owner IS NULL AND (
-            mean_fb_used_bytes IS NULL OR coalesce(mean_fb_total_bytes, 0) = 0
-            OR mean_fb_used_bytes <= {FREE_MEMORY} * mean_fb_total_bytes
-        ), false
-    ) AS free, max_fb_total_bytes, {", ".join(f"mean_{field}" for field in DEVICE)}
+    cluster, node, device, owner AS job, start_s, busy, at_rest AND owner IS NULL AS free, max_fb_total_bytes,
+    {", ".join(f"mean_{field}" for field in DEVICE)}
 FROM owned
 """
 
@@ -84,11 +105,14 @@ def backfill(where: str, environ: Mapping[str, str], memory: Memory, now_s: floa
     for begin_s, until_s in (*_older(history, end_s - CLUSTERS_S, since_s), *_spans(since_s, end_s)):
         scope = Scope(begin_s, until_s)
         if any(history.files(table, scope) for table in (DEVICE_WINDOW, HOST_WINDOW, JOB_WINDOW)):
-            with history.connect(scope, ("device_window", "host_window", "job_window", "job")) as connection:
+            # Which jobs were heard right before the span, and how many GPUs, counts in it.
+            wider = scope._replace(since_s=begin_s - PLACED_JOB_SILENT_S)
+            with history.connect(wider, ("device_window", "host_window", "job_window", "job")) as connection:
+                _share(connection)
                 if begin_s < since_s:
-                    found = _of_clusters(connection)
+                    found = _of_groups(connection, (), begin_s)
                 else:
-                    found = _values(connection, devices, end_s - SAMPLES * JOBS_S)
+                    found = _values(connection, devices, begin_s, end_s - SAMPLES * JOBS_S)
                 kept += sum(memory.put(*one) for one in found)
     return kept
 
@@ -130,28 +154,27 @@ def _fit(history: History, scope: Scope) -> bool:
     return fit
 
 
-def _of_clusters(connection: Connection) -> Iterator[Values]:
+def _share(connection: Connection) -> None:
+    """Make the table of what each GPU adds to its groups, minute by minute."""
     connection.ask(_SEATS)
+    connection.ask(_HEARD)
     connection.ask(_SHARES)
-    yield from _of_groups(connection, ())
 
 
-def _values(connection: Connection, devices: bool, jobs_since_s: float) -> Iterator[Values]:
-    connection.ask(_SEATS)
-    connection.ask(_SHARES)
+def _values(connection: Connection, devices: bool, begin_s: float, jobs_since_s: float) -> Iterator[Values]:
     if devices:
-        yield from _of_devices(connection)
-    for by in ((), ("node",), ("job",)):
-        yield from _of_groups(connection, by)
-    yield from _of_hosts(connection)
-    yield from _of_jobs(connection, jobs_since_s)
+        yield from _of_devices(connection, begin_s)
+    for by in OF_GROUP:
+        yield from _of_groups(connection, by, begin_s)
+    yield from _of_hosts(connection, begin_s)
+    yield from _of_jobs(connection, max(begin_s, jobs_since_s))
 
 
-def _of_devices(connection: Connection) -> Iterator[Values]:
+def _of_devices(connection: Connection, since_s: float) -> Iterator[Values]:
     lists = _lists(f"mean_{field}" for field in DEVICE)
     sql = f"""SELECT cluster, node, device, arg_max(coalesce(job, ''), start_s), arg_max(max_fb_total_bytes, start_s),
-        {lists} FROM share GROUP BY cluster, node, device"""
-    for cluster, node, device, job, total, times_s, *values in connection.each(sql):
+        {lists} FROM share WHERE start_s >= ? GROUP BY cluster, node, device"""
+    for cluster, node, device, job, total, times_s, *values in connection.each(sql, [since_s]):
         for field, told in zip(DEVICE, values, strict=True):
             high = total if field == "fb_used_bytes" else 1.0 if field.endswith("_ratio") else None
             key = f"{cluster}/device/{node}/{device}/{field}"
@@ -159,35 +182,39 @@ def _of_devices(connection: Connection) -> Iterator[Values]:
             yield from _measured(subject, times_s, told)
 
 
-def _of_groups(connection: Connection, by: Sequence[str]) -> Iterator[Values]:
-    """What the GPUs of each cluster, node or job come to."""
+def _of_groups(connection: Connection, by: Sequence[str], since_s: float) -> Iterator[Values]:
+    """What the GPUs of each cluster, node or job come to; it has as many as were in any of the newest minutes."""
     names = ", ".join(("cluster", *by))
     some = " AND ".join(f"{name} IS NOT NULL" for name in ("cluster", *by))
     sql = f"""
     WITH reported AS (
         SELECT {names}, start_s, avg(busy) AS busy, sum(mean_power_w) AS power_w,
-            CAST(count(*) FILTER (free) AS DOUBLE) AS free, count(*) AS gpus
-        FROM share WHERE {some} GROUP BY {names}, start_s
-    ) SELECT {names}, arg_max(gpus, start_s), {_lists(("busy", "power_w", "free"))} FROM reported GROUP BY {names}"""
-    for row in connection.each(sql):
+            CAST(count(*) FILTER (free) AS DOUBLE) AS free, max(count(*)) OVER (
+                PARTITION BY {names} ORDER BY start_s RANGE BETWEEN {(PATIENCE - 1) * NODES_S} PRECEDING AND CURRENT ROW
+            ) AS gpus
+        FROM share WHERE {some} AND NOT starts_with(device, '{INSTANCE}') GROUP BY {names}, start_s
+    ) SELECT {names}, arg_max(gpus, start_s), {_lists(("busy", "power_w", "free", "gpus"))}
+    FROM reported WHERE start_s >= ? GROUP BY {names}"""
+    for row in connection.each(sql, [since_s]):
         cluster, owner = row[0], row[1 : 1 + len(by)]
-        gpus, times_s, busy, power_w, free = row[1 + len(by) :]
+        gpus, times_s, busy, power_w, free, sizes = row[1 + len(by) :]
         base = "/".join((cluster, *(by or ("cluster",)), *owner))
         of = dict(zip(by, owner, strict=True))
         told: list[tuple[str, str, float | None, list[Any]]] = [
             ("gpu_busy_ratio", RATIO, 1.0, busy),
             ("gpu_power_w", "W", None, power_w),
             (FREE_GPUS, "GPUs", float(gpus), free),
+            (GPUS, "GPUs", None, sizes),
         ]
-        for field, unit, high, values in told[: OF_GROUP - ("job" in by)]:
+        for field, unit, high, values in told[: OF_GROUP[by]]:
             subject = SeriesSubject(f"{base}/{field}", unit, NODES_S, cluster, high=high, **of)
             yield from _measured(subject, times_s, values)
 
 
-def _of_hosts(connection: Connection) -> Iterator[Values]:
+def _of_hosts(connection: Connection, since_s: float) -> Iterator[Values]:
     sql = f"""SELECT cluster, node, arg_max(max_memory_total_bytes, start_s), {_lists(f"mean_{name}" for name in HOST)}
-        FROM host_window WHERE length_s = {NODES_S} GROUP BY cluster, node"""
-    for cluster, node, total, times_s, *values in connection.each(sql):
+        FROM host_window WHERE length_s = {NODES_S} AND start_s >= ? GROUP BY cluster, node"""
+    for cluster, node, total, times_s, *values in connection.each(sql, [since_s]):
         for field, told in zip(HOST, values, strict=True):
             high = total if field == "memory_used_bytes" else 1.0 if field.endswith("_ratio") else None
             key = f"{cluster}/node/{node}/{field}"

@@ -107,7 +107,7 @@ class EventConsumer:
                 if isinstance(event, Produced):
                     self._sequences[topic].admit(event.producer, event.sequence)
                     self._memory.counts.missing[topic.short] = self._sequences[topic].missing
-                self._memory.update(event)
+                self._memory.update(event, record.timestamp / 1000 if record.timestamp > 0 else None)
             except Exception as error:  # Reading it again would fail again: what follows it must not wait for it.
                 self._unusable(topic, str(error))
 

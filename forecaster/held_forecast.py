@@ -9,7 +9,7 @@ import numpy as np
 
 from paceline.events import Backtest, Forecast, IntervalScore
 
-from . import quarters
+from . import group_sizes, quarters
 from .history import SeriesSubject
 from .memory import Held
 from .question import ENSEMBLE, ForecastResult, Question
@@ -31,13 +31,18 @@ def question(
     """The question about a series that is held; without a ``horizon`` what is published of it.
 
     More memory may be wanted than there is: it is forecast as if it had no end. Members that know the end say less than
-    it, each by a little, and so does their average, until it is too late.
+    it, each by a little, and so does their average, until it is too late. Sums over a cluster
+    that had another number of GPUs count as shares of the present number.
     """
     subject, size = held.subject, memory_size(held.subject)
     high = subject.high if size is None else None
     if horizon is None:
         horizon = DAY_AHEAD if subject.interval_s == quarters.QUARTER_S else HORIZON
-    return Question(held.values, subject.interval_s, horizon, np.array(levels), subject.low, high, None, model)
+    values, notes = held.values, list[str]()
+    if held.sizes is not None:
+        values, others = group_sizes.of_present_size(held.values, held.sizes)
+        notes += [f"{others} samples, of another number of GPUs, count as shares of the present one"] if others else []
+    return Question(values, subject.interval_s, horizon, np.array(levels), subject.low, high, None, model, tuple(notes))
 
 
 def memory_size(subject: SeriesSubject) -> float | None:

@@ -68,10 +68,16 @@ class Track:
         measured = np.flatnonzero(np.isfinite(samples))
         return samples[measured[0] :] if measured.size else samples[:0]
 
+    def between(self, first: int, last: int) -> Array:
+        """The samples at these places; NaN for gaps and for what is not held."""
+        samples = np.full(last - first + 1, np.nan)
+        held = np.arange(max(first, self._oldest), min(last, self.newest) + 1)
+        samples[held - first] = self._ring[held % len(self._ring)]
+        return samples
+
     def mean(self, first: int, last: int) -> float:
         """Of the samples at these places; NaN where fewer than half of them were measured."""
-        held = np.arange(max(first, self._oldest), min(last, self.newest) + 1)
-        samples = self._ring[held % len(self._ring)].astype(np.float64)
+        samples = self.between(first, last)
         measured = samples[np.isfinite(samples)]
         return float(measured.mean()) if 2 * measured.size >= last - first + 1 else float("nan")
 

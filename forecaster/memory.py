@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from paceline.events import SHORT_WINDOW_S, DeviceSamples, JobDescribed, JobProfile, JobWindow
 
-from . import quarters
-from .history import History, SeriesSubject
+from . import group_sizes, quarters
+from .history import History, SeriesSubject, Track
 from .job_end import JobEnd
 from .job_profiles import JobProfiles, JobState
 from .published import PublishedForecasts
@@ -21,11 +21,12 @@ from .subjects import Subjects
 
 @dataclass(frozen=True)
 class Held:
-    """A series as it was when it was asked for."""
+    """A series as it was when it was asked for; ``sizes``: of how many GPUs each value is, of a sum over such."""
 
     subject: SeriesSubject
     values: Array
     time_s: float
+    sizes: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class ServiceCounts:
     #: Values that came too late, and those of series for which there is no room.
     late: int = 0
     refused: int = 0
+    #: Windows of clocks that are far ahead.
+    ahead: int = 0
     undecodable: int = 0
     published: int = 0
     #: Forecasts and profiles that could not be made for publishing.
@@ -78,8 +81,8 @@ class Memory:
             self.published = PublishedForecasts()
             self.clusters += 1
 
-    def update(self, event: object) -> None:
-        """Learn from an event of the bus."""
+    def update(self, event: object, written_s: float | None = None) -> None:
+        """Learn from an event of the bus; ``written_s``: when its message was written."""
         with self._lock:
             self.counts.events += 1
             if isinstance(event, JobDescribed):
@@ -90,6 +93,9 @@ class Memory:
             else:
                 if isinstance(event, JobWindow) and event.length_s == SHORT_WINDOW_S:
                     self._jobs.on_window(event)
+                if self._subjects.is_ahead(event, written_s):
+                    self.counts.ahead += 1
+                    return
                 for reading in self._subjects.readings(event):
                     quarters.put(self._history, reading.subject, reading.time_s, reading.value)
                 self._count()
@@ -112,7 +118,10 @@ class Memory:
         """The series called ``key``, or None."""
         with self._lock:
             track = self._history.find(key)
-            return None if track is None else Held(track.subject, track.values(), track.time_s)
+            if track is None:
+                return None
+            values = track.values()
+            return Held(track.subject, values, track.time_s, self._sizes(track, len(values)))
 
     def lines(self) -> list[SeriesLine]:
         """All series, by key."""
@@ -125,9 +134,10 @@ class Memory:
         return sorted(lines, key=lambda line: line.subject.key)
 
     def keys(self) -> list[tuple[str, float]]:
-        """Every series' key and the time of its newest sample."""
+        """The key of every series that is published, and the time of its newest sample."""
         with self._lock:
-            return [(track.subject.key, track.time_s) for track in self._history]
+            tracks = [(track.subject.key, track.time_s) for track in self._history]
+        return [(key, time_s) for key, time_s in tracks if not group_sizes.is_size(key)]
 
     def profiles(self, job: str) -> list[JobProfile]:
         """What is known of the jobs of this name, one a cluster."""
@@ -149,6 +159,13 @@ class Memory:
         with self._lock:
             copies = [one.copy() for one in self._jobs.find(job) if one.cluster == cluster]
         return copies[0].end(total_steps) if copies else None
+
+    def _sizes(self, track: Track, samples: int) -> Array | None:
+        key = group_sizes.size_key(track.subject.key)
+        sizes = None if key is None else self._history.find(key)
+        if sizes is None or sizes.subject.interval_s != track.subject.interval_s:
+            return None
+        return sizes.between(track.newest - samples + 1, track.newest)
 
     def _count(self) -> None:
         self.counts.late, self.counts.refused = self._history.late, self._history.refused

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from paceline.events import BY_QUARTER_HOUR, FREE_GPUS
 
+from .group_sizes import GPUS
 from .history import History, SeriesSubject
 
 QUARTER_S = 900.0
-#: What is forecast a day ahead of a cluster.
-FIELDS = (FREE_GPUS, "gpu_busy_ratio", "gpu_power_w")
+#: What is forecast a day ahead of a cluster, and of how many GPUs it is.
+FIELDS = (FREE_GPUS, "gpu_busy_ratio", "gpu_power_w", GPUS)
 
 
 def of(subject: SeriesSubject) -> SeriesSubject | None:

@@ -30,7 +30,7 @@ class Question:
     """``values``: one a sample, NaN for a gap. ``season``: samples a season, 0 for none, None to find it.
 
     ``model``: ``pool`` (the ensemble), ``thorough`` (the ensemble with every other model that is installed), or one
-    model's name.
+    model's name. ``notes``: what the answer says beside its own.
     """
 
     values: Array
@@ -41,6 +41,7 @@ class Question:
     high: float | None = None
     season: int | None = None
     model: str = ENSEMBLE
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def trailing_gap(values: Array) -> int:
 
 
 def _notes(question: Question, series: Series) -> list[str]:
-    notes = []
+    notes = list(question.notes)
     gaps = int(np.isnan(series.values).sum())
     if gaps:
         notes.append(f"{gaps} of {len(series)} samples are gaps")

@@ -1,8 +1,11 @@
 """Which series windows and jobs speak of: names, units and ranges; means and sums over a job, a node, the cluster.
 
-Rule of this file: pure. A key is ``cluster/what/…/field``; aggregates are series of their own, forecast as such.
+Rule of this file: pure. A key is ``cluster/what/…/field``; aggregates are series of their own, forecast as such. An
+instance of a GPU under MIG has series, but its GPU alone counts in a group: it is what people ask for, and its power
+and memory are those of all instances.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,9 +18,12 @@ from paceline.events import (
     JobDescribed,
     JobWindow,
 )
+from paceline.events.silence import PLACED_JOB_SILENT_S
 from paceline.schema import unit_of
 
 from .aggregates import Aggregates, Share, Sums
+from .clocks import Clocks
+from .group_sizes import GPUS
 from .history import SeriesSubject
 from .job_places import JobPlaces
 
@@ -27,6 +33,8 @@ DEVICE = ("sm_active_ratio", "utilization_ratio", "fb_used_bytes", "power_w", "t
 HOST = ("cpu_ratio", "memory_used_bytes", "disk_read_bytes_per_s", "network_rx_bytes_per_s")
 #: A GPU is free with no more than this in use, of its time and of its memory.
 FREE_TIME, FREE_MEMORY = 0.02, 0.05
+#: The name of an instance of a GPU under MIG begins with this, that of no GPU does (``DeviceSamples``).
+INSTANCE = "MIG-"
 
 
 @dataclass(frozen=True)
@@ -44,9 +52,11 @@ class Subjects:
     def __init__(self) -> None:
         self._jobs = JobPlaces()
         self._aggregates = Aggregates()
+        self._clocks = Clocks()
 
     def on_job(self, event: JobDescribed) -> None:
         """Learn on which devices a job runs, or that it has ended."""
+        self._jobs.hear(event.cluster, event.job, event.started_s)
         for place in event.places:
             for device in (place.device, str(place.local_rank)):
                 on = (event.cluster, place.node, device)
@@ -55,17 +65,32 @@ class Subjects:
                 else:
                     self._jobs.remove(on, event.job)
 
+    def is_ahead(self, event: object, written_s: float | None = None) -> bool:
+        """Whether a window that is followed comes from a clock that is far ahead; such a one has no readings.
+
+        ``written_s``: when its message was written.
+        """
+        if isinstance(event, DeviceWindow | HostWindow) and event.length_s == NODES_S:
+            sender = event.node
+        elif isinstance(event, JobWindow) and event.length_s >= JOBS_S:
+            sender = f"job/{event.job}"
+        else:
+            return False
+        return not self._clocks.plausible(event.cluster, sender, event.start_s, written_s)
+
     def readings(self, event: object) -> Iterator[Measurement]:
         """The readings of a window; none of a length that is not followed."""
         if isinstance(event, DeviceWindow) and event.length_s == NODES_S:
             yield from self._device(event)
         elif isinstance(event, HostWindow) and event.length_s == NODES_S:
             yield from _host(event)
-        elif isinstance(event, JobWindow) and event.length_s == JOBS_S:
-            yield from _job(event)
+        elif isinstance(event, JobWindow) and event.length_s >= JOBS_S:
+            self._jobs.hear(event.cluster, event.job, event.start_s)
+            if event.length_s == JOBS_S:
+                yield from _job(event)
 
     def _device(self, event: DeviceWindow) -> Iterator[Measurement]:
-        job = event.job or self._jobs.job_on((event.cluster, event.node, event.device))
+        job = self._job_of(event)
         for field in DEVICE:
             value = event.mean.get(field)
             if value is None:
@@ -78,7 +103,17 @@ class Subjects:
                 key, unit_of(field), NODES_S, event.cluster, job, event.node, event.device, high=high
             )
             yield Measurement(subject, event.start_s, value)
-        yield from self._grouped(event, job)
+        if not event.device.startswith(INSTANCE):
+            yield from self._grouped(event, job)
+
+    def _job_of(self, event: DeviceWindow) -> str | None:
+        """Whose the GPU is: a job that was killed never says that it ends, and does not keep what it left idle."""
+        if event.job:
+            self._jobs.hear(event.cluster, event.job, event.start_s)
+            return event.job
+        job = self._jobs.job_on((event.cluster, event.node, event.device))
+        since_s = event.start_s - PLACED_JOB_SILENT_S
+        return None if job and _at_rest(event) and not self._jobs.heard_since(event.cluster, job, since_s) else job
 
     def _grouped(self, event: DeviceWindow, job: str | None) -> Iterator[Measurement]:
         place = int(event.start_s // NODES_S)
@@ -97,11 +132,18 @@ class Subjects:
 
 
 def _share(event: DeviceWindow, job: str | None) -> Share:
-    busy = event.mean.get("sm_active_ratio", event.mean.get("utilization_ratio"))
-    used, total = event.mean.get("fb_used_bytes"), event.mean.get("fb_total_bytes")
+    return Share(_busy(event), event.mean.get("power_w"), job is None and _at_rest(event))
+
+
+def _busy(event: DeviceWindow) -> float | None:
+    return event.mean.get("sm_active_ratio", event.mean.get("utilization_ratio"))
+
+
+def _at_rest(event: DeviceWindow) -> bool:
+    """Whether the GPU was measured to be idle and, where that was measured, empty."""
+    busy, used, total = _busy(event), event.mean.get("fb_used_bytes"), event.mean.get("fb_total_bytes")
     idle = busy is not None and busy <= FREE_TIME
-    empty = used is None or not total or used <= FREE_MEMORY * total
-    return Share(busy, event.mean.get("power_w"), idle and empty and job is None)
+    return idle and (used is None or not total or used <= FREE_MEMORY * total)
 
 
 def _summed(sums: Sums, base: str, cluster: str, node: str | None, job: str | None) -> Iterator[Measurement]:
@@ -115,6 +157,8 @@ def _summed(sums: Sums, base: str, cluster: str, node: str | None, job: str | No
         yield reading("gpu_power_w", "W", sums.power_w, None)
     if job is None:
         yield reading(FREE_GPUS, "GPUs", sums.free, float(sums.gpus))
+        if node is None:
+            yield reading(GPUS, "GPUs", math.nan if math.isnan(sums.free) else float(sums.gpus), None)
 
 
 def _host(event: HostWindow) -> Iterator[Measurement]:

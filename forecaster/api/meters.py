@@ -30,7 +30,8 @@ WAITING = Meter("paceline_forecaster_waiting_questions", "gauge", "Questions not
 MESSAGES = Meter(
     "paceline_forecaster_bus_messages",
     "gauge",
-    "Events read, late values, values without room, unusable events, results published, results that failed.",
+    "Events read, late values, values without room, windows of clocks that are an hour ahead, unusable events, results "
+    "published, results that failed.",
     ("what",),
 )
 FORECAST = Meter(
@@ -78,6 +79,7 @@ class Meters:
             "events": counts.events,
             "late": counts.late,
             "refused": counts.refused,
+            "ahead": counts.ahead,
             "undecodable": counts.undecodable,
             "published": counts.published,
             "failed": counts.failed,

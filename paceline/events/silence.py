@@ -26,3 +26,5 @@ NODE_SILENT_S, NODE_WITHOUT_GPUS_SILENT_S = 300.0, 1_500.0
 RUN_SILENT_S = 600.0
 #: A rank that takes a trace: it has failed.
 CAPTURE_SILENT_S = 900.0
+#: A job, for GPUs that it was described to be on: those that are idle and empty are no longer its.
+PLACED_JOB_SILENT_S = 900.0

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -12,6 +13,7 @@ from archive.buffers import Buffers
 from archive.messages import rows_of
 from archive.writer import Position, Writer
 from forecaster import server
+from forecaster.aggregates import PATIENCE
 from forecaster.archive import backfill, filled
 from forecaster.learning.command import archived
 from forecaster.learning.command import main as train
@@ -25,6 +27,10 @@ NOW_S = 86_400.0 * 20_000
 MINUTES = 400
 #: Minutes in which nothing of node-1 was heard.
 AWAY = range(100, 130)
+#: Jobs that never say that they end, on a GPU that is idle until minute 50, and in 150 to 199 and 300 to 349: when each
+#: was described to be there. Of the first steps are heard in ``STEPS``: a quarter of an hour later it has left, but
+#: where the GPU is in use. The second is named by the windows of another GPU.
+SILENT, STEPS = {10: "killed", 205: "named"}, (*range(10, 14), 36, 37)
 
 
 def device_window(node: str, device: int, minute: int, **changes: Any) -> events.DeviceWindow:
@@ -41,7 +47,7 @@ def device_window(node: str, device: int, minute: int, **changes: Any) -> events
 
 
 def happened() -> Iterator[tuple[float, Any]]:
-    """What two nodes with two GPUs each told, with the time of its publication."""
+    """What two nodes reported, with two GPUs each, one of which has an instance; with the time of its publication."""
     place = events.RankPlace(rank=0, local_rank=0, node="node-0", device="GPU-node-0-0", pid=1)
     at_s = NOW_S - 60.0 * 300
     for minute in range(MINUTES):
@@ -53,11 +59,18 @@ def happened() -> Iterator[tuple[float, Any]]:
                 start_s,
                 described(cluster="c", node="node-0", started_s=at_s, ended_s=start_s, places=[place], sequence=1),
             )
+        if minute in SILENT:
+            on = events.RankPlace(rank=0, local_rank=0, node="node-1", device="GPU-node-1-0", pid=1)
+            yield start_s, described(cluster="c", node="node-1", job=SILENT[minute], started_s=start_s, places=[on])
+        if minute in STEPS:
+            yield start_s + 20.0, job_window(cluster="c", job="killed", start_s=start_s + 10.0)
         for node in ("node-0", "node-1"):
             if node == "node-0" or minute not in AWAY:
                 for device in range(2):
                     told = {"job": "named"} if node == "node-1" and device == 1 and minute > 200 else {}
                     yield start_s + 60.0, device_window(node, device, minute, **told)
+                instance = device_window(node, 0, minute, job="of-instance")
+                yield start_s + 60.0, msgspec.structs.replace(instance, device=f"MIG-{node}-0")
                 mean = {"cpu_ratio": 0.25, "memory_used_bytes": 1e9 + minute}
                 yield (
                     start_s + 60.0,
@@ -106,6 +119,35 @@ def test_the_same_windows_come_to_the_same_series_as_from_the_bus(folder: Path):
         np.testing.assert_allclose(got.values, expected.values, rtol=1e-6, err_msg=key)
 
 
+@pytest.mark.slow
+def test_how_many_gpus_there_were_is_known(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """Those of a node that is away for minutes are waited for, also where the hours that are read at a time end."""
+    monkeypatch.setattr("forecaster.archive.SPAN_S", 60.0 * 149)  # One begins in minute 103.
+    memory = Memory()
+    backfill(str(folder), {}, memory, NOW_S)
+    sizes, free = memory.find("c/cluster/gpus"), memory.find("c/cluster/free_gpus")
+    assert sizes is not None
+    assert free is not None
+    assert free.sizes is not None
+    assert free.sizes.tolist() == sizes.values.tolist()
+    assert sizes.values.tolist() == [2.0 if minute in AWAY[PATIENCE - 1 :] else 4.0 for minute in range(MINUTES)]
+
+
+@pytest.mark.slow
+def test_a_job_that_was_killed_keeps_no_gpu(folder: Path):
+    """Also over the end of the hours that are read at a time, which is in minute 40."""
+    memory = Memory()
+    backfill(str(folder), {}, memory, NOW_S)
+    free = memory.find("c/node/node-1/free_gpus")
+    assert free is not None
+    idle = [minute for minute in range(MINUTES) if (minute // 50) % 3 == 0]
+    held = [*range(10, 29), *range(36, 50), *range(300, 350)]
+    of_others = np.array([float(minute // 50 % 3 == 2 and minute <= 200) for minute in range(MINUTES)])
+    expected = of_others + np.isin(range(MINUTES), idle) - np.isin(range(MINUTES), held)
+    heard = ~np.isin(range(MINUTES), AWAY)
+    np.testing.assert_array_equal(free.values[heard], expected[heard])
+
+
 @pytest.mark.long
 def test_gaps_stay_gaps(folder: Path):
     memory = Memory()
@@ -131,8 +173,9 @@ def test_of_clusters_the_quarter_hours_of_weeks_are_filled(folder: Path, days: i
     """Where nothing else reaches back so far; the archive says then what was, not what is."""
     memory = Memory()
     backfill(str(folder), {}, memory, NOW_S + days * 86_400.0)
-    held = memory.find("c/cluster/free_gpus_15min")
-    assert (None if held is None else len(held.values)) == quarters
+    for name in ("free_gpus_15min", "gpus_15min"):
+        held = memory.find(f"c/cluster/{name}")
+        assert (None if held is None else len(held.values)) == quarters
     assert memory.find("c/node/node-0/cpu_ratio") is None
 
 

@@ -2,6 +2,8 @@
 
 import sys
 
+import pytest
+
 from forecaster.job_places import LONGEST_NAMES, JobPlaces, Place
 
 
@@ -40,6 +42,20 @@ def test_what_is_counted_is_what_is_held() -> None:
     assert places.job_on(place(0)) == "longer"
     places.remove(place(0), "longer")
     assert (len(places), places.bytes) == (0, 0)
+
+
+def test_jobs_that_were_heard_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest are known; one with names that are too long drives out no other."""
+    monkeypatch.setattr("forecaster.job_places.JOBS", 10)
+    monkeypatch.setattr("forecaster.job_places.JOBS_BYTES", 10_000)
+    places = JobPlaces()
+    for name in (*map(str, range(12)), "j" * LONGEST_NAMES):
+        places.hear("c", name, 60.0)
+    heard = [name for name in (*map(str, range(12)), "j" * LONGEST_NAMES) if places.heard_since("c", name, 60.0)]
+    assert heard == [str(number) for number in range(2, 12)]
+    for number in range(10):
+        places.hear("c", f"{number}" + "j" * 1_500, 60.0)
+    assert 0 < places.bytes <= 10_000
 
 
 def test_names_that_are_too_long_drive_out_no_other() -> None:

@@ -192,6 +192,17 @@ def test_nodes_of_the_same_name_in_two_clusters() -> None:
     assert "d/job/j/gpu_busy_ratio" not in values(subjects, device("g0", 0.0, cluster="d"))
 
 
+def test_a_gpu_under_mig_counts_once() -> None:
+    """As itself; its instances have series of their own, and are no GPUs of the cluster, the node or a job."""
+    instances = [msgspec.structs.replace(device(f"MIG-{number}", 0.0), job="j") for number in range(7)]
+    subjects = Subjects()
+    told = [one for window in (device("g0", 0.0), *instances) for one in subjects.readings(window)]
+    assert {(one.value, one.subject.high) for one in told if one.subject.key.endswith("/free_gpus")} == {(1.0, 1.0)}
+    assert [one.value for one in told if one.subject.key == "c/cluster/gpu_power_w"] == [100.0]
+    assert "c/device/n1/MIG-6/power_w" in {one.subject.key for one in told}
+    assert not [one for one in told if one.subject.key.startswith("c/job/")]
+
+
 def test_full_memory_is_not_free() -> None:
     """A GPU that idles with a model loaded is taken; one that was not measured is not free."""
     readings = values(Subjects(), device("g0", 0.0, used=90.0), device("g1", None))
@@ -206,6 +217,53 @@ def test_a_job_has_its_gpus_while_it_runs() -> None:
     assert (readings["c/job/j/gpu_busy_ratio"], readings["c/cluster/free_gpus"]) == (0.0, 0.0)
     subjects.on_job(job(ended_s=900.0))
     assert "c/job/j/gpu_busy_ratio" not in values(subjects, device("g0", 0.0, start_s=1200.0))
+
+
+def steps(start_s: float, length_s: float = 10.0, name: str = "j") -> JobWindow:
+    return JobWindow(
+        cluster="c", start_s=start_s, length_s=length_s, job=name, attempt=0, ranks=1, steps=1, first_step=0,
+        last_step=0, step_median_s=1.0, step_p95_s=1.0, own_median_s=1.0, own_worst_s=1.0, worst_rank=0,
+        wait_ratio=None, phase_median_s={},
+    )  # fmt: skip
+
+
+def free_at(start_s: float, *heard: object, busy: float = 0.0, used: float = 0.0) -> float:
+    """Free GPUs by a window of the GPU that job ``j`` was described to be on at 0 s, after what was ``heard``."""
+    subjects = Subjects()
+    subjects.on_job(job())
+    values(subjects, *heard)
+    return values(subjects, device("g0", busy, start_s=start_s, used=used))["c/cluster/free_gpus"]
+
+
+def test_a_job_that_was_killed_keeps_no_gpu() -> None:
+    """It never says that it ends: a quarter of an hour after it was heard, its GPUs are free, if they are at rest."""
+    assert [free_at(start_s) for start_s in (900.0, 960.0, 1e6)] == [0.0, 1.0, 1.0]
+    assert free_at(960.0, busy=0.5) == 0.0
+    assert free_at(960.0, used=90.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    "heard",
+    [
+        steps(5_000.0),
+        steps(4_980.0, length_s=60.0),
+        msgspec.structs.replace(device("g1", 0.5, node="n2", start_s=4_980.0), job="j"),
+    ],
+    ids=["steps", "a minute of steps", "another GPU"],
+)
+def test_a_job_that_is_heard_keeps_its_gpus(heard: object) -> None:
+    """A GPU that waits for its job is not free, whichever part of the job is heard, and whichever was read first."""
+    assert [free_at(start_s, heard, steps(60.0)) for start_s in (4_000.0, 5_880.0)] == [0.0, 0.0]
+    assert [free_at(start_s, heard) for start_s in (5_940.0, 9_000.0)] == [1.0, 1.0]
+    assert free_at(9_000.0, heard, steps(9_000.0, name="other")) == 1.0
+
+
+def test_a_gpu_in_use_is_its_jobs_until_another_is_described() -> None:
+    """A job of which no steps are heard is measured by its GPUs."""
+    subjects = Subjects()
+    subjects.on_job(job())
+    assert values(subjects, device("g0", 0.5, start_s=9_000.0))["c/job/j/gpu_busy_ratio"] == 0.5
+    assert "c/job/j/gpu_busy_ratio" not in values(subjects, device("g0", 0.0, start_s=9_060.0))
 
 
 def test_jobs_that_never_end_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
