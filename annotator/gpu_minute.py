@@ -8,6 +8,7 @@ clock that was set back is noticed by hearing nothing newer for a minute.
 from typing import NamedTuple
 
 from paceline.events import DeviceSamples
+from paceline.gpu.uuids import in_cluster
 
 #: What is looked at, in buckets of so many seconds; how long a GPU that is not heard of still counts.
 SPAN_S, BUCKET_S, FRESH_S = 60.0, 10.0, 120.0
@@ -50,7 +51,7 @@ class _Minute:
 
 
 class GpuMinutes:
-    """The last minute of every GPU, by UUID."""
+    """The last minute of every GPU, by its name in the cluster."""
 
     def __init__(self) -> None:
         self._devices: dict[str, _Minute] = {}
@@ -69,10 +70,11 @@ class GpuMinutes:
 
     def add(self, node: str, uuid: str, time_s: float, sample: Sample, heard_s: float) -> None:
         """Take one row."""
-        held = self._devices.pop(uuid, None)
+        name = in_cluster(node, uuid)
+        held = self._devices.pop(name, None)
         if held is None or held.node != node:
             held = _Minute(node, heard_s)
-        self._devices[uuid] = held  # The last place is the newest.
+        self._devices[name] = held  # The last place is the newest.
         held.heard_s = max(held.heard_s, heard_s)
         start_s = time_s // BUCKET_S * BUCKET_S
         newest_s = max(held.buckets, default=start_s)
@@ -88,9 +90,9 @@ class GpuMinutes:
         if len(self._devices) > MOST_DEVICES:
             del self._devices[next(iter(self._devices))]
 
-    def use(self, uuid: str, now_s: float, since_s: float = 0.0) -> Use | None:
+    def use(self, node: str, uuid: str, now_s: float, since_s: float = 0.0) -> Use | None:
         """How busy it was, in what was sampled from ``since_s`` on; None where nothing is heard of it."""
-        held = self._devices.get(uuid)
+        held = self._devices.get(in_cluster(node, uuid))
         if held is None or now_s - held.heard_s > FRESH_S:
             return None
         rows = [sums for start_s, sums in held.buckets.items() if start_s >= since_s]
@@ -99,9 +101,9 @@ class GpuMinutes:
 
     def forget(self, now_s: float) -> None:
         """Let go of GPUs that are not heard of."""
-        silent = [uuid for uuid, held in self._devices.items() if now_s - held.heard_s > 10 * FRESH_S]
-        for uuid in silent:
-            del self._devices[uuid]
+        silent = [name for name, held in self._devices.items() if now_s - held.heard_s > 10 * FRESH_S]
+        for name in silent:
+            del self._devices[name]
 
 
 def _count(sums: list[tuple[float, int, float] | None], sample: Sample) -> None:

@@ -2,12 +2,14 @@
 
 Rule of this file: pure. Names come twice, uids do not: what was said of a pod by its name before it was created
 belongs to another one. A GPU may be several pods' (time-slicing), and a pod may hold GPUs with no job that we know.
+GPUs of different nodes may have one name (``gpu 0``): they are compared by their names in the cluster.
 """
 
 from collections import defaultdict
 from typing import NamedTuple
 
 from paceline.events import DeviceDescribed, NodeDescribed
+from paceline.gpu.uuids import in_cluster
 
 from .book import Book, Job, Part, Verdict
 from .kube_objects import Known, KubeObjects
@@ -17,7 +19,7 @@ SLACK_S = 60.0
 
 
 class PodFacts(NamedTuple):
-    """A pod with what is known of it."""
+    """A pod with what is known of it; ``devices`` by their names on its node."""
 
     pod: Known
     devices: tuple[str, ...]
@@ -26,7 +28,8 @@ class PodFacts(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """``pods`` by uid; ``nodes`` that Kubernetes knows, with their descriptions; names that it does not know."""
+    """``pods`` by uid; ``nodes`` that Kubernetes knows, with their descriptions; names that it does not know;
+    ``devices`` by their names in the cluster."""
 
     pods: dict[str, PodFacts]
     nodes: list[tuple[Known, NodeDescribed]]
@@ -62,7 +65,7 @@ def joined(book: Book, objects: KubeObjects, now_s: float) -> Joined:
             unknown.append(described)
         else:
             nodes.append((node, described))
-        devices.update({device.uuid: device for device in described.devices})
+        devices.update({in_cluster(described.node, device.uuid): device for device in described.devices})
         _hold_devices(described, objects, drafts)
     by_device = _hold_jobs(book, objects, devices, drafts)
     pods = {uid: _facts(draft, by_device) for uid, draft in drafts.items()}
@@ -86,7 +89,7 @@ def _hold_jobs(
     by_device: dict[str, Part] = {}
     for part in book.parts.values():
         if part.ended_s is None:
-            for device in part.devices:
+            for device in (in_cluster(part.node, name) for name in part.devices):
                 if device not in by_device or part.started_s >= by_device[device].started_s:
                     by_device[device] = part
         pod = objects.pod(part.namespace, part.pod) if part.pod else None
@@ -95,14 +98,15 @@ def _hold_jobs(
         draft = drafts.setdefault(pod.ref.uid, _Draft(pod))
         draft.run(part)
         if part.ended_s is None:
-            draft.devices.update((device, None) for device in part.devices if device in devices)
+            draft.devices.update((name, None) for name in part.devices if in_cluster(pod.node, name) in devices)
     return by_device
 
 
 def _facts(draft: _Draft, by_device: dict[str, Part]) -> PodFacts:
     part = draft.newest
     if part is None:
-        told = (by_device[device] for device in draft.devices if device in by_device)
+        names = (in_cluster(draft.pod.node, name) for name in draft.devices)
+        told = (by_device[name] for name in names if name in by_device)
         part = next((one for one in told if _may_be_of(one, draft.pod)), None)
     if part is None:
         return PodFacts(draft.pod, tuple(sorted(draft.devices)), None, ())
@@ -112,6 +116,12 @@ def _facts(draft: _Draft, by_device: dict[str, Part]) -> PodFacts:
 def _may_be_of(part: Part, pod: Known) -> bool:
     """Whether a part that was found by its device may run in ``pod``: it names no other, and is no older."""
     return not part.pod and part.started_s >= pod.created_s - SLACK_S
+
+
+def _in_cluster(verdict: Verdict) -> set[str]:
+    """Its devices. It does not say which of several nodes has those without a UUID: one of that name on each."""
+    alert = verdict.alert
+    return {in_cluster(node, name) for node in alert.nodes or [""] for name in alert.devices}
 
 
 class VerdictIndex:
@@ -130,21 +140,23 @@ class VerdictIndex:
             if one.accuses:
                 for name in one.alert.nodes:
                     self.by_node[name].append(one)
-                for name in one.alert.devices:
+                for name in _in_cluster(one):
                     self.by_device[name].append(one)
 
     def of_node(self, node: str, uuids: tuple[str, ...]) -> list[Verdict]:
         """Those that accuse the node or its devices."""
-        told = [*self.by_node.get(node, ()), *(one for uuid in uuids for one in self.by_device.get(uuid, ()))]
-        return list({one.alert.id: one for one in told}.values())
+        return list({one.alert.id: one for one in [*self.by_node.get(node, ()), *self._of(node, uuids)]}.values())
 
     def of_pod(self, facts: PodFacts) -> list[Verdict]:
         """Those that accuse its devices, its ranks, or its node as a whole."""
-        told = [one for uuid in facts.devices for one in self.by_device.get(uuid, ())]
+        told = self._of(facts.pod.node, facts.devices)
         if facts.job is not None and self.by_job:
             told += [one for rank in facts.ranks for one in self.by_rank.get((*facts.job, rank), ())]
         told += [one for one in self.by_node.get(facts.pod.node, ()) if one.alert.of_node and not one.alert.devices]
         return list({one.alert.id: one for one in told}.values())
+
+    def _of(self, node: str, names: tuple[str, ...]) -> list[Verdict]:
+        return [one for name in names for one in self.by_device.get(in_cluster(node, name), ())]
 
     def of_job(self, job: Job) -> list[Verdict]:
         """Those of a job, whomever they accuse."""

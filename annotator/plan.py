@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from paceline.events import NodeDescribed
+from paceline.gpu.uuids import in_cluster
 
 from . import documents, maxima
 from .book import Book, Job, Verdict, worst
@@ -101,7 +102,7 @@ class Planner:
             one = self._owned(made, owned, facts, now_s)
             if one is not None:
                 one.pods.append(facts)
-                one.uses |= uses
+                one.uses |= {in_cluster(facts.pod.node, uuid): use for uuid, use in uses.items()}
                 one.told.update((verdict.alert.id, verdict) for verdict in told)
         for one in owned.values():
             self._owner(made, one, now, index, now_s)
@@ -118,7 +119,8 @@ class Planner:
 
     def _node(self, made: Plan, node: Known, described: NodeDescribed, index: VerdictIndex, now_s: float) -> None:
         devices = {device.uuid: device for device in described.devices}
-        uses = {uuid: use for uuid in devices if (use := self._book.minutes.use(uuid, now_s)) is not None}
+        minutes, name = self._book.minutes, described.node
+        uses = {uuid: use for uuid in devices if (use := minutes.use(name, uuid, now_s)) is not None}
         told = index.of_node(described.node, tuple(devices))
         wanted = {
             INVENTORY: documents.node_inventory(described),
@@ -135,8 +137,10 @@ class Planner:
     def _pod(
         self, made: Plan, facts: PodFacts, uses: dict[str, Use], now: Joined, told: list[Verdict], now_s: float
     ) -> None:
+        names = {uuid: in_cluster(facts.pod.node, uuid) for uuid in uses}
+        devices = {uuid: now.devices[name] for uuid, name in names.items() if name in now.devices}
         wanted = {
-            USE: documents.gpu_use(uses, now.devices),
+            USE: documents.gpu_use(uses, devices),
             FINDING: _finding(told),
             **self._job(facts.job, facts.ranks),
         }
@@ -156,9 +160,8 @@ class Planner:
         if highest and (uid in self._highest or len(self._highest) < MOST_OWNERS):
             self._highest[uid] = highest
         jobs = sorted({facts.job for facts in one.pods if facts.job is not None})
-        devices = [
-            now.devices[uuid] for uuid in {uuid for facts in one.pods for uuid in facts.devices} & {*now.devices}
-        ]
+        held = {in_cluster(facts.pod.node, uuid) for facts in one.pods for uuid in facts.devices}
+        devices = [now.devices[name] for name in held & {*now.devices}]
         verdicts = one.told | {told.alert.id: told for job in jobs for told in index.of_job(job)}
         wanted: dict[str, Document | None] = {
             USE: documents.owner_use(list(one.uses.values())),
@@ -202,8 +205,8 @@ class Planner:
 
     def _uses(self, facts: PodFacts, now_s: float) -> dict[str, Use]:
         """Of a pod's GPUs, since it was created: what came before was somebody else's."""
-        minutes, since_s = self._book.minutes, facts.pod.created_s
-        return {uuid: use for uuid in facts.devices if (use := minutes.use(uuid, now_s, since_s)) is not None}
+        minutes, node, since_s = self._book.minutes, facts.pod.node, facts.pod.created_s
+        return {uuid: use for uuid in facts.devices if (use := minutes.use(node, uuid, now_s, since_s)) is not None}
 
     def _job(self, job: Job | None, ranks: Sequence[int]) -> dict[str, Document | None]:
         """What is known of the job: what is not known is left as it is."""

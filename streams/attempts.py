@@ -2,8 +2,9 @@
 
 Rule of this file: pure and bounded. Each agent of torchrun counts its own restarts, so the nodes of one run may name
 different attempts, and runs that reuse a name all name the first. A run is what its ranks can share: one size of the
-world, each rank once, at about the same time. A node moves to a later run when its processes start again or when the
-size of its world changes, and never back. Nodes that agree keep the attempt that they name.
+world, each rank once, and where nodes name different attempts, at about the same time. A node moves to a later run when
+its processes start again or when the size of its world changes, and never back; when, is by its own clock. Nodes that
+agree keep the attempt that they name, however far their clocks are apart.
 """
 
 from collections import OrderedDict
@@ -42,27 +43,28 @@ class _Run:
         others = (held for name, held in self.ranks.items() if name != node)
         return (
             world_size == self.world_size
-            and abs(time_s - self.last_s) <= RUN_SILENT_S
+            and (node.attempt == self.attempt or abs(time_s - self.last_s) <= RUN_SILENT_S)
             and all(ranks.isdisjoint(held) for held in others)
         )
 
 
 @dataclass
 class _Said:
-    """What a node has said of its processes last."""
+    """What a node has said of its processes last, and when by its own clock."""
 
     run: int
+    last_s: float = 0.0
     pids: dict[int, int] = field(default_factory=dict)
     started_s: float = 0.0
     ended: bool = False
 
-    def restarted(self, event: JobDescribed, last_s: float) -> bool:
-        """Whether other processes have taken the place of those that the node spoke of, last heard at ``last_s``."""
+    def restarted(self, event: JobDescribed) -> bool:
+        """Whether other processes have taken the place of those that the node spoke of."""
         pids = {place.rank: place.pid for place in event.places}
         again = self.pids.keys() & pids.keys()
         if not again or event.started_s <= self.started_s:
             return False
-        over = self.ended or event.started_s > last_s + RUN_SILENT_S
+        over = self.ended or event.started_s > self.last_s + RUN_SILENT_S
         return over or all(pids[rank] != self.pids[rank] for rank in again)
 
     def describe(self, event: JobDescribed) -> None:
@@ -78,26 +80,35 @@ class _Job:
         self.runs: list[_Run] = []
         self.first = 0
         self.nodes: dict[_Node, _Said] = {}
+        #: How far the clock of each node by its name is ahead of the others', by its first message.
+        self.ahead_s: dict[str, float] = {}
 
     def attempt(self, event: Any, ranks: frozenset[int], world_size: int, time_s: float) -> int:
         """The attempt of the run that ``event`` belongs to."""
         node = _Node(event.node, event.attempt)
+        own_s, time_s = time_s, time_s - self.ahead_s.get(node.name, 0.0)
         said = self.nodes.get(node)
-        if said is not None and not self._moves(said, event, world_size, time_s):
+        if said is not None and not self._moves(said, event, world_size, own_s):
             run = self._heard(node, world_size) or self.runs[said.run - self.first]
             if not ranks.difference(run.ranks[node]) or run.fits(node, ranks, world_size, time_s):
+                said.last_s = max(said.last_s, own_s)
                 return self._join(said, node, run, event, ranks, time_s)
         after = self.first if said is None else said.run + 1
         number = self._newest(node, ranks, world_size, time_s, after)
-        said = self.nodes[node] = _Said(number)
-        return self._join(said, node, self.runs[number - self.first], event, ranks, time_s)
+        said, run = _Said(number, own_s), self.runs[number - self.first]
+        self.nodes[node] = said
+        if node.name not in self.ahead_s:
+            apart_s = time_s - run.last_s
+            self.ahead_s[node.name] = apart_s if abs(apart_s) > RUN_SILENT_S else 0.0
+            time_s -= self.ahead_s[node.name]
+        return self._join(said, node, run, event, ranks, time_s)
 
-    def _moves(self, said: _Said, event: Any, world_size: int, time_s: float) -> bool:
+    def _moves(self, said: _Said, event: Any, world_size: int, own_s: float) -> bool:
         run = self.runs[said.run - self.first]
         if isinstance(event, JobDescribed):
             resized = event.started_s > said.started_s and world_size != run.world_size
-            return resized or said.restarted(event, run.last_s)
-        return world_size != run.world_size and time_s >= run.last_s
+            return resized or said.restarted(event)
+        return world_size != run.world_size and own_s >= said.last_s
 
     def _heard(self, node: _Node, world_size: int) -> _Run | None:
         """The newest run with ``node`` in a world of that size: late rows are of the run that they were measured in."""
@@ -115,6 +126,8 @@ class _Job:
             del self.runs[0]
             self.first += 1
             self.nodes = {name: said for name, said in self.nodes.items() if said.run >= self.first}
+            names = {node.name for node in self.nodes}
+            self.ahead_s = {name: ahead_s for name, ahead_s in self.ahead_s.items() if name in names}
         return self.first + len(self.runs) - 1
 
     def _join(self, said: _Said, node: _Node, run: _Run, event: Any, ranks: frozenset[int], time_s: float) -> int:

@@ -32,7 +32,7 @@ class JobState(StoredDecision):
     sequence number, are dropped.
     """
 
-    layout = 3
+    layout = 4
     ingest: Kept[Ingest]
     diagnosis: Kept[JobDiagnosis]
     windows: Kept[JobWindows]

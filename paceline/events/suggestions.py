@@ -80,9 +80,10 @@ class Suggestion(Event, frozen=True, kw_only=True):
 
     ``id`` is a function of cluster, action and target, and of when that episode of it began, so that it has the same
     id in every replay; ``revision`` counts 1, 2, … within it. ``target`` is ``node:NAME``, ``device:UUID``,
-    ``job:NAME`` or ``cluster:NAME``. ``findings`` are the ids of those that it rests on. ``steps`` says what to do,
-    ``apply`` are commands to copy, one a line, ``manifest`` is a text to put into a file; each may be empty. ``by``
-    and ``because`` are of who accepted or dismissed it. ``effect`` is set once it was applied and measured.
+    ``device:NODE/NAME`` of a GPU without one, ``job:NAME`` or ``cluster:NAME``. ``findings`` are the ids of those
+    that it rests on. ``steps`` says what to do, ``apply`` are commands to copy, one a line, ``manifest`` is a text to
+    put into a file; each may be empty. ``by`` and ``because`` are of who accepted or dismissed it. ``effect`` is set
+    once it was applied and measured.
     """
 
     id: Id

@@ -1,4 +1,4 @@
-"""One name for an AMD GPU, however it is reported.
+"""One name for an AMD GPU, however it is reported, and for any GPU in a cluster.
 
 Rule of this file: pure. ROCm knows a GPU by 16 hexadecimal digits (rocminfo: ``GPU-8af705259683161c``; the kernel:
 ``unique_id``; AMD SMI: the serial number of the chip). HIP hands them out as the 16 *letters* of a UUID, and PyTorch
@@ -7,6 +7,7 @@ all such letters.
 """
 
 _GPU = "GPU-"
+_UNIQUE = (_GPU, "MIG-")
 _DIGITS = frozenset(b"0123456789abcdef")
 _SERIAL = 16
 
@@ -33,6 +34,15 @@ def canonical(name: str) -> str | None:
     if len(letters) == _SERIAL and set(letters.lower()) <= _DIGITS:
         return _GPU + letters.decode("ascii").lower()
     return _GPU + body.lower() if len(body) == _SERIAL else name
+
+
+def in_cluster(node: str, name: str) -> str:
+    """The name of a GPU of ``node`` that no other GPU of its cluster has: its UUID, or its name with the node's.
+
+    >>> in_cluster("a", "GPU-8af705259683161c"), in_cluster("a", "gpu 0"), in_cluster("b", "gpu 0")
+    ('GPU-8af705259683161c', 'a/gpu 0', 'b/gpu 0')
+    """
+    return name if name.startswith(_UNIQUE) else f"{node}/{name}"
 
 
 def of_serial(serial: str) -> str | None:

@@ -9,6 +9,7 @@ from collections import OrderedDict
 import msgspec
 
 from paceline.events import Finding
+from paceline.gpu.uuids import in_cluster
 
 from ..stored import Kept, Stored
 from .finding_table import OF_HARDWARE
@@ -28,7 +29,7 @@ class FindingBook(Stored):
         self.revisions = OrderedDict()
         #: Node -> job -> the newest finding in which it was slow there, for a reason that speaks against hardware.
         self.slow = OrderedDict()
-        #: Device -> ids of findings of critical faults.
+        #: Device, by its name in the cluster -> ids of findings of critical faults.
         self.faults = OrderedDict()
         #: Ids of findings that last, of ranks that take less work as they are slow -> their job and its attempt.
         self.balanced = OrderedDict()
@@ -78,8 +79,9 @@ class FindingBook(Stored):
         """How many critical faults were told of the device of ``finding``, with this one."""
         if finding.kind != "device_fault" or finding.severity != "critical" or len(finding.devices) != 1:
             return 0
-        ids = self.faults.setdefault(finding.devices[0], [])
-        self.faults.move_to_end(finding.devices[0])
+        device = in_cluster("".join(finding.nodes[:1]), finding.devices[0])
+        ids = self.faults.setdefault(device, [])
+        self.faults.move_to_end(device)
         if finding.id not in ids and len(ids) < MOST_JOBS_A_NODE:
             ids.append(finding.id)
         if len(self.faults) > MOST_NODES:

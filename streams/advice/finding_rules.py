@@ -13,6 +13,7 @@ from paceline.accused_units import accused_ranks
 from paceline.events import MEDIUM_WINDOW_S, Finding
 from paceline.events.findings import is_of_nodes
 from paceline.events.suggestions import Gain
+from paceline.gpu.uuids import in_cluster
 from paceline.visible import visible
 
 from ..episodes.finding import number
@@ -82,14 +83,15 @@ def replaces(finding: Finding, faults: int, jobs: Jobs, config: AdviceConfig) ->
     fault = propose(finding, jobs, config)
     if fault is None or faults < config.repeated_faults:
         return None
+    device = in_cluster("".join(finding.nodes[:1]), finding.devices[0])
     told = number(
         "faults", faults, "faults", 0.0, f"critical ones, each over before the next; from {config.repeated_faults}"
     )
     return msgspec.structs.replace(
         fault,
         action="replace_device",
-        target=f"device:{finding.devices[0]}",
-        source=f"faults of {finding.devices[0]}",
+        target=f"device:{device}",
+        source=f"faults of {device}",
         severity="critical",
         title=f"Replace {_some(finding.devices)} on {_some(finding.nodes)}: it failed {faults} times",
         evidence=(told, *fault.evidence[: MOST_EVIDENCE - 1]),

@@ -5,6 +5,9 @@ Rule of this file: pure and bounded: whatever one message or tick brings to ligh
 names their number, ranks, nodes and devices, up to ``MOST_NAMED`` of each, with the numbers of the one that costs most.
 It also speaks for all that join while it is open, and ends when the last of them has.
 
+Its cost is that of all its members so far, those that have ended included, and never falls. Those that were reported
+one by one before end without their cost: it is in that of the finding for all.
+
 It is reported again when it changes its state, when the number of its members has changed by an eighth, and when its
 cost has doubled: what of its members alone is new is not.
 """
@@ -41,6 +44,9 @@ class _Crowd(msgspec.Struct):
     count: int = 0
     lost_s: float = 0.0
     gpu_hours: float = 0.0
+    #: Seconds and device-hours of the members that have ended, and the nodes of all members so far.
+    ended: tuple[float, float] = (0.0, 0.0)
+    nodes: list[str] = []
 
 
 class _Sort(msgspec.Struct):
@@ -90,7 +96,8 @@ class Crowds(Stored):
         before = dict(sort.members) if sort.crowd is None else {}
         for finding in findings:
             if finding.state in FINAL:
-                sort.members.pop(finding.id, None)
+                if sort.members.pop(finding.id, None) is not None and sort.crowd is not None:
+                    sort.crowd.ended = _summed([sort.crowd.ended, _spent(finding)])
             else:
                 sort.members[finding.id] = _plain(finding) if sort.crowd is None else _bare(finding)
         if sort.crowd is not None:
@@ -107,18 +114,19 @@ class Crowds(Stored):
         first_step = min(member.first_step for member in sort.members.values())
         # No two crowds have the same eldest member: it has ended before the second begins.
         key = finding_id(eldest.cluster, eldest.job, eldest.attempt, eldest.kind, f"many {eldest.id}", first_step)
-        sort.crowd = _Crowd(key, example, first_step)
+        sort.crowd = _Crowd(key, example, first_step, nodes=_nodes(sort.members.values()))
         sort.members = {one: _bare(member) for one, member in sort.members.items()}
         return [_reported(name, sort, sort.crowd)]
 
     def _go_on(self, name: str, sort: _Sort, findings: list[Finding], *, last: bool) -> list[Finding]:
         crowd = sort.crowd
         assert crowd is not None, "only while there is one"
+        crowd.nodes = _nodes(findings, crowd.nodes)
         if not sort.members:
             sort.crowd = None
             return [_over(crowd, findings[-1], name)]
         crowd.example = _gravest(sort, findings, crowd.example)
-        lost_s, gpu_hours = _cost(sort)
+        lost_s, gpu_hours = _cost(sort, crowd)
         moved = crowd.state != _state(sort, crowd)
         changed = _PART * abs(len(sort.members) - crowd.count) >= crowd.count
         grown = lost_s >= 2 * max(crowd.lost_s, 1.0) or gpu_hours >= 2 * max(crowd.gpu_hours, 0.1)
@@ -140,23 +148,40 @@ def _state(sort: _Sort, crowd: _Crowd) -> FindingState:
     return "confirmed" if crowd.state == "confirmed" or 2 * sure >= len(sort.members) else "suspected"
 
 
-def _cost(sort: _Sort) -> tuple[float, float]:
+def _spent(finding: Finding) -> tuple[float, float]:
+    return finding.cost.lost_s, finding.cost.gpu_hours
+
+
+def _summed(costs: Iterable[tuple[float, float]]) -> tuple[float, float]:
     """Seconds and device-hours lost: steps wait once for all that are late, devices stand still one by one."""
-    costs = [member.cost for member in sort.members.values()]
-    lost_s = max(cost.lost_s for cost in costs)
-    hours = [cost.gpu_hours for cost in costs]
+    seconds, hours = zip(*costs, strict=True)
+    lost_s = max(seconds)
     return lost_s, max(hours) if lost_s else sum(hours)
+
+
+def _cost(sort: _Sort, crowd: _Crowd) -> tuple[float, float]:
+    """What all members so far have cost; no less than was reported."""
+    lost_s, gpu_hours = _summed([crowd.ended, *map(_spent, sort.members.values())])
+    return max(lost_s, crowd.lost_s), max(gpu_hours, crowd.gpu_hours)
+
+
+def _nodes(findings: Iterable[Finding], before: Iterable[str] = ()) -> list[str]:
+    return sorted({*before, *(node for one in findings for node in one.nodes)})[:MOST_NAMED]
+
+
+def _accused(nodes: list[str], name: str) -> list[str]:
+    """One node of many ranks that were found one by one is not accused itself."""
+    return nodes if len(nodes) > 1 or _plural(name) != "ranks" else []
 
 
 def _reported(name: str, sort: _Sort, crowd: _Crowd) -> Finding:
     """The next revision of the finding for all members."""
     members = list(sort.members.values())
     crowd.state, crowd.count, crowd.revision = _state(sort, crowd), len(members), crowd.revision + 1
-    crowd.lost_s, crowd.gpu_hours = _cost(sort)
+    crowd.lost_s, crowd.gpu_hours = _cost(sort, crowd)
     causes = Counter(one.cause for one in members)
     (cause, most), *_ = causes.most_common(1)
     ranks = sorted({rank for one in members for rank in one.ranks})
-    nodes = sorted({node for one in members for node in one.nodes})
     jobs = {(one.job, one.attempt) for one in members}
     job, attempt = jobs.pop() if len(jobs) == 1 else ("", 0)
     who = f"{len(members)} {_plural(name)}" + (f" (ranks {ranges(ranks)})" if ranks else "")
@@ -174,8 +199,7 @@ def _reported(name: str, sort: _Sort, crowd: _Crowd) -> Finding:
         ranks=ranks[:MOST_NAMED],
         stage=None,
         group=None,
-        # One node of many ranks that were found one by one is not accused itself.
-        nodes=nodes[:MOST_NAMED] if len(nodes) > 1 or _plural(name) != "ranks" else [],
+        nodes=_accused(_nodes(members), name),
         devices=sorted({device for one in members for device in one.devices})[:MOST_NAMED],
         first_step=crowd.first_step,
         last_step=max(one.last_step for one in members),
@@ -210,15 +234,17 @@ def _bare(finding: Finding) -> Finding:
 
 
 def _over(crowd: _Crowd, ended: Finding, name: str) -> Finding:
-    """The last revision of a finding for many: the last of its members has ended."""
+    """The last revision of a finding for many: the last of its members has ended. All nodes share what it cost."""
+    lost_s, gpu_hours = max(crowd.lost_s, crowd.ended[0]), max(crowd.gpu_hours, crowd.ended[1])
     return msgspec.structs.replace(
         ended,
         id=crowd.id,
         revision=crowd.revision + 1,
         stage=None,
         group=None,
+        nodes=_accused(crowd.nodes, name),
         first_step=crowd.first_step,
-        cost=msgspec.structs.replace(ended.cost, lost_s=max(crowd.lost_s, ended.cost.lost_s)),
+        cost=msgspec.structs.replace(ended.cost, lost_s=lost_s, gpu_hours=round(gpu_hours, 6)),
         evidence=[],
         exonerated=[],
         summary=f"None of the {_plural(name)} has a finding of this kind any more. The last: {ended.summary}",
@@ -226,11 +252,12 @@ def _over(crowd: _Crowd, ended: Finding, name: str) -> Finding:
 
 
 def _ended(finding: Finding) -> Finding:
-    """The last revision of a finding of its own: one for many speaks for it from now on."""
+    """The last revision of a finding of its own: one for many speaks for it from now on, and has its cost."""
     return msgspec.structs.replace(
         finding,
         revision=finding.revision + 1,
         state="recovered",
         severity="info",
+        cost=msgspec.structs.replace(finding.cost, lost_s=0.0, gpu_hours=0.0),
         summary="It is one of many of the same kind now: one finding reports them all.",
     )

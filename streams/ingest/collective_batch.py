@@ -57,6 +57,8 @@ class CollectiveBatch(NamedTuple):
     longest_wait_s: float
     #: The latest step of any of the collectives, or that is closed; -1 where none is known.
     last_step: int
+    #: The earliest of those; -1 where none is known.
+    first_step: int
     #: So many steps stand behind each that all told: others were left out on purpose. And by rank, how many it leaves
     #: out after one that it tells, -1 for a rank that tells none.
     each: int = 1
@@ -88,6 +90,7 @@ def collective_batch(messages: Sequence[CollectiveMessage], coverage: CoverageTr
         spans = together(Spans, [calls.spans(), spans])
         reached = together(Reached, [calls.reached(), reached])
         longest.append(float(calls.wait_s.max()))
+    numbered = (calls.step, sums.step, whole([one.step for one in steps]))
     return CollectiveBatch(
         calls=calls,
         phases=all(one.phases for one in one_by_one),
@@ -100,13 +103,19 @@ def collective_batch(messages: Sequence[CollectiveMessage], coverage: CoverageTr
         reached=reached,
         longest_wait_s=max(longest, default=0.0),
         # Of the steps that ranks have closed the collectives are summed a step later.
-        last_step=max(map(_highest, (calls.step, sums.step, whole([one.step for one in steps])))),
+        last_step=max(map(_highest, numbered)),
+        first_step=_lowest(numbered),
     )
 
 
 def _highest(numbers: Ints) -> int:
     """The highest of ``numbers``, -1 at the least."""
     return max(int(numbers[numbers.argmax()]), -1) if numbers.size else -1
+
+
+def _lowest(told: Sequence[Ints]) -> int:
+    """The lowest of all numbers that are not negative, -1 where there is none."""
+    return min((int(numbers[numbers >= 0].min()) for numbers in told if (numbers >= 0).any()), default=-1)
 
 
 def _calls_of(message: CollectiveCalls, groups: Groups, operations: Words) -> Calls:

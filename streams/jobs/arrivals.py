@@ -1,7 +1,8 @@
 """Collectives of one group, in any batching, to ticks of lateness.
 
 Rule of this file: lateness of a rank at a collective is the longest wait of the group less its own, because all members
-leave together. It needs no common clock: durations of different ranks are compared, never their times of day.
+leave together. It needs no common clock: durations of different ranks are compared, never their times of day. A
+clock that is set back by more than patience is followed: the tick begins again there.
 """
 
 from typing import NamedTuple
@@ -187,7 +188,15 @@ class Arrivals(Stored):
         wait, start, step = self.wait[slot], self.start[slot], self.step[slot]
         self.wait[slot], self.start[slot], self.step[slot] = np.nan, np.nan, -1
         self.base = frontier + 1
-        return self._cut(wait, _rising(start, self.tick_start), step)
+        ticks: list[Tick] = []
+        begin = 0
+        for end in [*_set_backs(start, self.tick_start, self.patience_s), start.size]:
+            if begin < end:
+                ticks += self._cut(wait[begin:end], _rising(start[begin:end], self.tick_start), step[begin:end])
+            if end < start.size:
+                self._clear()
+                self.tick_start, self.first_step, begin = float(start[end]), int(step[end]), end
+        return ticks
 
     def _frontier(self) -> int:
         """The last sequence number that every member has reached, or that may be waited for no longer."""
@@ -265,6 +274,13 @@ class Arrivals(Stored):
     def _clear(self) -> None:
         for sums in self._sums():
             sums[:] = 0.0
+
+
+def _set_backs(start: Array, before: float, patience_s: float) -> list[int]:
+    """Where the clock was set back by more than ``patience_s``."""
+    heard = np.flatnonzero(~np.isnan(start))
+    previous = np.concatenate([[before], start[heard[:-1]]])[: heard.size]
+    return [int(at) for at in heard[start[heard] < previous - patience_s]]
 
 
 def _rising(start: Array, before: float) -> Array:

@@ -5,6 +5,8 @@ collectives that each rank is known to have reached; who waited there until a ti
 that is missing here because it waits elsewhere is a victim: accused are those who are missing and wait nowhere. How
 long counts by each waiter's own clock. Where the missing were looked at and do not move, it is reported early; while
 one of them moves (a checkpoint, an evaluation), not at all, and after that the time counts from its last movement.
+How long is too long follows from the longest wait that is usual in the job. Those of its first steps are not, nor is
+one that was confirmed as a hang, unless a second of its length ends well: then it is a pause of the job's own.
 Before the first collective of a group nobody says who its members are: then every rank that waits nowhere may be the
 one.
 """
@@ -17,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from paceline.events import RANK_LIMIT, OpenCollective, RankLook
+from paceline.events import RANK_LIMIT, WARM_UP_STEPS, OpenCollective, RankLook
 from paceline.words import seconds
 
 from ..episodes.finding import Blocked, Said, Subject, number
@@ -33,6 +35,9 @@ MOST_TOLD = 64
 _SHOWN = 8
 #: A missing rank that still moves holds the finding back for so long, in seconds: PyTorch's own limit by default.
 MOVES_S = 600.0
+#: However long waits are usual, a hang is reported after so long, in seconds, and confirmed at twice that: before NCCL
+#: ends the job, after 600 s by default. Only where a usual wait is nearly as long, after ``MARGIN`` times that.
+LATEST_S, MARGIN = 240.0, 1.5
 #: Changes of whom and what a hang names that are reported one by one in each state; a further one is reported once the
 #: wait has grown by this factor. In a job of thousands of nodes each message may change it.
 MOST_NEWS, NEWS_GROWTH = 3, 1.25
@@ -60,7 +65,8 @@ _JOB = "job"
 @dataclass(frozen=True)
 class HangConfig:
     """A collective hangs when ranks have stood in it for ``least_s``, and ``times`` longer than ever before; it is
-    confirmed at twice that. A rank that evaluates alone for a minute is no hang in a job that has seen one.
+    confirmed at twice that. A rank that evaluates alone for a minute is no hang in a job that has seen one. ``times``
+    counts up to ``LATEST_S``.
 
     Where the reason is seen, by looks at the missing or by calls that differ, ``seen_share`` of ``least_s`` is enough,
     and ``seen_times`` longer than ever before."""
@@ -137,7 +143,7 @@ class Stop(msgspec.Struct):
 
 
 class HangEvidence(Measured, frozen=True, kw_only=True):
-    """How long the longest waiter has waited, the longest wait that ever ended well, and the collective to name."""
+    """How long the longest waiter has waited, the longest wait that is usual, and the collective to name."""
 
     waited_s: float
     usual_s: float
@@ -164,6 +170,8 @@ class Hang(Stored):
     """Who waits where, in one job."""
 
     longest_s: Kept[float]
+    hung_s: Kept[float]
+    usual_from: Kept[int]
     last_step: Kept[int]
     moved_s: Kept[float]
     moved_in: Kept[Where | None]
@@ -176,6 +184,9 @@ class Hang(Stored):
         self.waits = Waits()
         self.looks: dict[int, Seen] = {}
         self.longest_s = 0.0
+        #: The longest that was reported as a hang and ended well, and the first step whose waits are usual.
+        self.hung_s = 0.0
+        self.usual_from = -1
         self.last_step = -1
         #: How long the longest had waited when one of the missing last moved, and for which collective.
         self.moved_s = 0.0
@@ -189,7 +200,11 @@ class Hang(Stored):
         """Take down what each rank has got to in each group."""
         for rank, group, seq in zip(*(column.tolist() for column in batch.reached), strict=True):
             self.waits.reach(rank, batch.groups[group], seq)
-        self.longest_s = max(self.longest_s, batch.longest_wait_s)
+        if batch.last_step >= WARM_UP_STEPS > self.last_step:
+            self.longest_s, self.usual_from = 0.0, max(self.usual_from, WARM_UP_STEPS)
+        step = batch.first_step if batch.first_step >= 0 else self.last_step
+        if step >= self.usual_from:
+            self.longest_s = max(self.longest_s, batch.longest_wait_s)
         if batch.last_step > self.last_step:
             self.given_up = None
         self.last_step = max(self.last_step, batch.last_step)
@@ -268,9 +283,14 @@ class Hang(Stored):
             episode.evidence = HangEvidence(margin=margin, waited_s=longest, usual_s=self.longest_s, stop=stop)
         if signal == "calm":
             episode.evidence = over = self._over(episode.measured)
+            if not over.stop.unended:
+                self.longest_s = max(self.longest_s, min(over.waited_s, self.hung_s, LATEST_S))
+                self.hung_s = max(self.hung_s, over.waited_s)
             self.given_up = over if over.stop.unended and episode.state == "confirmed" else None
         before = episode.state
         found = self.tracker.revise(_JOB, signal, longest, news=news)
+        if episode.state == "confirmed":
+            self.usual_from = self.last_step + 2
         if found is not None:
             seen = found.measured
             changes = self.reported.changes + news if self.reported is not None and found.state == before else 0
@@ -306,6 +326,8 @@ class Hang(Stored):
         where = (stop.group, stop.seq) if stop is not None else None
         if moves:
             self.moved_s, self.moved_in = longest, where
+            if longest >= LATEST_S:
+                self.usual_from = self.last_step + 2
             for place in stop.places if stop is not None else ():
                 place.moved = place.moved or None
         # Of those who wait in one collective the longest may be the first to go on: that is no other wait.
@@ -320,7 +342,8 @@ class Hang(Stored):
         after a rank has moved: the next comes within ``usual``.
         """
         config = self.config
-        usual = max(config.least_s, config.times * self.longest_s)
+        most = max(LATEST_S, MARGIN * self.longest_s)
+        usual = max(config.least_s, min(config.times * self.longest_s, most))
         if stop is not None and stop.seen() and self.last_step >= 1 and not self.moved_s:
             return min(max(config.seen_share * config.least_s, config.seen_times * self.longest_s), usual)
         return usual
@@ -436,7 +459,7 @@ def said(episode: HangEpisode, nodes: Mapping[int, str], *, ended: bool = False)
     seen, stop = episode.measured, episode.measured.stop
     where = f"{stop.operation} number {stop.seq} of group {stop.group}"
     collective = _collective(stop.operation, stop.seq, stop.group)
-    longest = "longest so far; beside it the longest that ever ended well"
+    longest = "longest so far; beside it the longest that is usual"
     evidence = [
         number("waited", seen.waited_s, "s", seen.usual_s, longest),
         number("waiting", stop.waits, "ranks", None, f"blocked in {where}"),

@@ -1,5 +1,6 @@
 """What stands at nodes, pods and owners, seen from the API: who is told what, when it changes and when it goes."""
 
+import msgspec
 import pytest
 
 from paceline.events import DevicePod
@@ -66,6 +67,29 @@ def test_an_owner_says_what_its_pods_use_together(running: World) -> None:
     assert held["maxima"]["power_w"]["value"] == 600
     assert held["job"]["job"] == "train"
     assert held["finding"]["id"] == "f1"
+
+
+def test_gpus_of_one_name_on_two_nodes_are_two(world: World) -> None:
+    """Without UUIDs each node has a ``gpu 0``: a fault of one is not the other's, and an owner has both."""
+    world.owner("Job", "train")
+    made = world.annotator()
+    for node, ratio in (("node-1", 0.9), ("node-2", 0.1)):
+        world.node(node)
+        world.pod(f"on-{node}", node=node, owner=("Job", "train"))
+        described = node_described(node, pods=held_by(node, f"on-{node}", gpus=[0], device="gpu 0"), gpus=1)
+        devices = [msgspec.structs.replace(one, uuid="gpu 0") for one in described.devices]
+        sampled = device_samples(node, gpus=1, utilization_ratio=ratio)
+        made.hear(msgspec.structs.replace(described, devices=devices))
+        made.hear(msgspec.structs.replace(sampled, uuids=["gpu 0"]))
+    fault = {"kind": "device_fault", "ranks": [], "first_step": -1, "job": ""}
+    made.hear(finding(cluster="default", nodes=["node-2"], devices=["gpu 0"], **fault)).list().turns()
+    for kind, name, namespace in (("Node", "node-{}", ""), ("Pod", "on-node-{}", "ml")):
+        first, second = (world.api.annotations(kind, name.format(at), namespace) for at in (1, 2))
+        assert [one["gpu-use"]["gpus"][0]["utilization_mean_ratio"] for one in (first, second)] == [0.9, 0.1]
+        assert [one["gpu-use"]["gpus"][0]["gpu"] for one in (first, second)] == [0, 0]
+        assert ["finding" in one for one in (first, second)] == [False, True]
+    held = world.api.annotations("Job", "train", "ml")
+    assert (held["gpu-use"]["gpu_count"], held["inventory"]["gpus"][0]["count"]) == (2, 2)
 
 
 def test_nothing_is_written_twice_when_nothing_changes(running: World) -> None:

@@ -15,7 +15,7 @@ def told(*rows: tuple[float, float, float]) -> GpuMinutes:
 
 
 def watts(held: GpuMinutes, now_s: float, since_s: float = 0.0) -> tuple[float, float] | None:
-    use = held.use("g", now_s, since_s)
+    use = held.use("n", "g", now_s, since_s)
     return None if use is None or use.power_w is None else (use.power_w.mean, use.power_w.max)
 
 
@@ -55,21 +55,33 @@ def test_what_came_before_a_pod_is_left_out() -> None:
 
 
 def test_a_gpu_that_moved_to_another_node_begins_anew() -> None:
-    held = told((1000, 700, 1000))
-    held.add("other", "g", 1001.0, Sample(None, None, None, 100.0), 1001.0)
-    assert watts(held, 1001) == (100, 100)
+    held = GpuMinutes()
+    for node, power_w in (("n", 700.0), ("other", 100.0)):
+        held.add(node, "GPU-1", 1001.0, Sample(None, None, None, power_w), 1001.0)
+    use = held.use("other", "GPU-1", 1001.0)
+    assert use is not None
+    assert use.power_w == (100, 100)
+
+
+def test_gpus_without_a_uuid_are_told_apart_by_their_nodes() -> None:
+    """Each node has a ``gpu 0``."""
+    held = GpuMinutes()
+    for node, power_w in (("a", 700.0), ("b", 100.0)):
+        held.add(node, "gpu 0", 1001.0, Sample(None, None, None, power_w), 1001.0)
+    uses = [held.use(node, "gpu 0", 1001.0) for node in ("a", "b", "c")]
+    assert [use and use.power_w for use in uses] == [(700, 700), (100, 100), None]
 
 
 @pytest.mark.parametrize("column", ["utilization_ratio", "power_w", "fb_used_bytes"])
 def test_what_is_not_measured_is_unknown_and_zero_is_a_value(column: str) -> None:
     held = GpuMinutes()
     held.update(device_samples(**{column: None}), NOW_S)
-    use = held.use("GPU-node-1-0", NOW_S)
+    use = held.use("node-1", "GPU-node-1-0", NOW_S)
     assert use is not None
     name = {"fb_used_bytes": "memory_bytes"}.get(column, column)
     assert getattr(use, name) is None
     held.update(device_samples(at_s=NOW_S + 100, **{column: 0.0 if column != "fb_used_bytes" else 0}), NOW_S + 100)
-    use = held.use("GPU-node-1-0", NOW_S + 100)
+    use = held.use("node-1", "GPU-node-1-0", NOW_S + 100)
     assert use is not None
     assert getattr(use, name) == (0.0, 0.0)
 
@@ -78,7 +90,7 @@ def test_impossible_numbers_stay_in_their_bounds() -> None:
     """A ratio above 1, a negative power, a total of nothing."""
     held = GpuMinutes()
     held.update(device_samples(utilization_ratio=7.0, power_w=-5.0, fb_total_bytes=0), NOW_S)
-    use = held.use("GPU-node-1-0", NOW_S)
+    use = held.use("node-1", "GPU-node-1-0", NOW_S)
     assert use is not None
     assert use.utilization_ratio is not None
     assert use.utilization_ratio.max == 1.0

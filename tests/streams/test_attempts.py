@@ -155,6 +155,21 @@ def test_who_comes_long_after_a_run_fell_silent_belongs_to_another() -> None:
     assert attempt_of(mapping, says("b", 0, 1, started_s=901.0 + RUN_SILENT_S)) == 0
 
 
+@pytest.mark.parametrize("ahead_s", [-7200.0, 1200.0, 7200.0])
+def test_nodes_that_agree_are_one_run_however_far_their_clocks_are_apart(ahead_s: float) -> None:
+    """Also where both start again, and where the world shrinks: when a node does so is by its own clock."""
+    mapping = Attempts()
+    for began_s, pid, attempt in ((90_000.0, 1, 0), (92_000.0, 2, 1)):
+        told = [says("a", 0, 0, started_s=began_s, pid=pid), says("b", 0, 1, started_s=began_s + ahead_s, pid=pid)]
+        assert [attempt_of(mapping, event) for event in told] == [attempt, attempt]
+    mapping = Attempts()
+    for began, ranks, attempt in ((BEGAN_S, 8, 0), (BEGAN_S + 30, 6, 1)):
+        rows = [m.event for m in run(began, ranks=ranks, steps=8) if not isinstance(m.event, events.JobDescribed)]
+        ahead = {"node-0001": ahead_s}
+        skewed = [msgspec.structs.replace(one, t0_s=one.t0_s + ahead.get(one.node, 0.0)) for one in rows]
+        assert {attempt_of(mapping, event) for event in skewed if isinstance(event, events.StepTimings)} == {attempt}
+
+
 def test_what_is_kept_is_bounded() -> None:
     """Of a sender whose world has another size in each message, and of many names."""
     mapping = Attempts()

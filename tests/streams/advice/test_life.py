@@ -282,6 +282,18 @@ def test_a_device_that_fails_again_is_to_be_replaced(heard, make_finding):
     assert heard.open() == ["replace_device"]
 
 
+def test_gpus_of_one_name_on_two_nodes_do_not_fail_for_each_other(heard, make_finding):
+    """A GPU that was lost before it was opened has no UUID: each node has a GPU 0."""
+    fault = {"severity": "critical", "first_step": -1, "last_step": -1, "devices": ["GPU 0"]}
+    for number, node in enumerate(("a", "b", "b")):
+        one = {"id": f"f{number}", "nodes": [node], **fault}
+        heard.tell(make_finding("device_fault", "unknown", **one))
+        heard.tell(make_finding("device_fault", "unknown", state="recovered", revision=2, **one))
+        assert [each.target for each in heard.last().values() if each.action == "replace_device"] == (
+            ["device:b/GPU 0"] if number == 2 else []
+        )
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"severity": "warning"}, {"severity": "critical", "confidence": 0.6}],

@@ -120,6 +120,60 @@ def test_a_few_that_are_left_of_many_stay_together() -> None:
     assert (grown.id, grown.ranks, grown.cost.lost_s) == (crowd.id, [0, 1], 50.0)
 
 
+def spent(rank: int, state: str, revision: int, lost_s: float, gpu_hours: float, **changed: Any) -> Finding:
+    """One that has cost something."""
+    cost = Cost(lost_s=lost_s, gpu_hours=gpu_hours, throughput_lost_ratio=0.1)
+    return msgspec.structs.replace(single(rank, state, revision, **changed), cost=cost)
+
+
+def costs(*findings: Finding) -> list[tuple[float, float]]:
+    """Seconds and device-hours of each."""
+    return [(one.cost.lost_s, one.cost.gpu_hours) for one in findings]
+
+
+def test_steps_that_wait_for_many_cost_what_the_costliest_did_also_once_it_has_ended() -> None:
+    """The last to end was late for a minute, and is not accused of what the others did."""
+    crowds = Crowds()
+    (crowd,) = gathered(crowds, *[spent(rank, "confirmed", 1, 3600.0, 64.0) for rank in range(0, 80, 8)])
+    assert costs(crowd) == [(3600.0, 64.0)]
+    gathered(crowds, spent(96, "confirmed", 1, 36.0, 0.64))
+    fewer = gathered(crowds, *[spent(rank, "recovered", 2, 3600.0 + rank, 64.0 + rank) for rank in range(0, 80, 8)])
+    assert costs(*fewer) == [(3672.0, 136.0)]
+    (over,) = gathered(crowds, spent(96, "recovered", 2, 40.0, 0.7))
+    assert (over.state, over.ranks, costs(over)) == ("recovered", [96], [(3672.0, 136.0)])
+    assert over.nodes == sorted(f"n{node}" for node in (*range(10), 12))
+
+
+def test_devices_that_stand_still_cost_their_sum_whoever_has_ended() -> None:
+    """One by one first: what those have cost is in the finding for all, and not in their own any more."""
+    crowds = Crowds()
+    alone: dict[str, Any] = {"ranks": [], "nodes": ["n0"], "first_step": -1, "last_step": -1}
+
+    def told(*findings: Finding) -> list[Finding]:
+        return crowds.gather([("idle_device: GPUs", one) for one in findings])
+
+    told(*[spent(gpu, "confirmed", 1, 0.0, 4.0, **alone) for gpu in range(8)])
+    news = [spent(gpu, "confirmed", 2 if gpu < 8 else 1, 0.0, 10.0, **alone) for gpu in range(16)]
+    *ended, crowd = told(*news)
+    assert costs(*ended) == [(0.0, 0.0)] * 8
+    assert costs(crowd) == [(0.0, 160.0)]
+    shown = [one for gpu in range(16) for one in told(spent(gpu, "recovered", 3, 0.0, 10.5, **alone))]
+    hours = [one.cost.gpu_hours for one in shown]
+    assert hours == sorted(hours)
+    assert (shown[-1].state, shown[-1].nodes, hours[-1]) == ("recovered", ["n0"], 168.0)
+
+
+def test_what_members_that_ended_have_cost_survives_a_restart() -> None:
+    """Also where their end alone was not worth a revision."""
+    crowds, restored = Crowds(), Crowds()
+    gathered(crowds, *[spent(rank, "confirmed", 1, 1.0, 0.5) for rank in range(40)])
+    assert gathered(crowds, spent(0, "recovered", 2, 1.9, 0.9)) == []
+    restored.load(msgspec.json.decode(msgspec.json.encode(crowds.state())))
+    last = gathered(restored, *[spent(rank, "recovered", 2, 1.0, 0.5) for rank in range(1, 40)])
+    assert costs(*last) == [(1.9, 0.9)]
+    assert len(last[0].nodes) == 5
+
+
 def test_what_is_new_of_members_alone_is_not_reported_but_at_the_end() -> None:
     """Nor one more of hundreds."""
     crowds, crowd = held(400)

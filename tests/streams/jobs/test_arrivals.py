@@ -86,6 +86,20 @@ def test_a_clock_set_back_ends_no_tick_and_stops_none(arrivals):
     assert all(tick.span_s >= 0.0 for tick in ticks)
 
 
+@pytest.mark.parametrize("back_s", [10.5, 3600.0])
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_a_clock_set_back_far_is_followed(back_s, size):
+    """All but the tick in which it was set is judged, in any batching, also where it is set twice."""
+    every = calls(range(100), start=lambda number: 0.1 * number - back_s * ((number >= 33) + (number >= 71)))
+    arrivals = made()
+    ticks = [tick for at in range(0, len(every), size) for tick in arrivals.update(rows(*every[at : at + size]))]
+    assert borders(ticks)[:5] == [(5, 9), (10, 14), (15, 19), (20, 24), (25, 29)]
+    assert len(ticks) >= 15
+    assert all(0.4 < tick.span_s < 0.7 for tick in ticks)
+    own = [{arrivals.rank_of(column): value for column, value in enumerate(tick.own.tolist())} for tick in ticks]
+    assert own == pytest.approx([{0: 0.0, 1: 0.0, 2: 0.04}] * len(ticks))
+
+
 def test_clocks_of_ranks_that_differ_change_no_lateness(arrivals):
     """Durations of ranks are compared, never their times of day."""
     every = calls(range(30))

@@ -493,6 +493,84 @@ def test_a_job_that_has_seen_long_waits_is_given_longer(hang, wait, make_calls, 
     assert hang.update(*wait(100)).state == "suspected"
 
 
+@pytest.fixture
+def later(hang, make_calls, join):
+    """A message of the job long after its first steps: all ranks have waited for so long in one step."""
+
+    def steps(waited_s, step):
+        hang.reach(join(make_calls([(rank, step, 0.0, waited_s) for rank in range(MEMBERS)], members=MEMBERS)))
+        been_through(hang, dict.fromkeys(range(MEMBERS), 0))
+
+    return steps
+
+
+def stands(hang, wait, longest):
+    """When a wait of so long is suspected and confirmed; then all go on, having been through it."""
+    found = states(hang, wait, range(5, longest + 1, 5))
+    been_through(hang, dict.fromkeys(range(MEMBERS), 1))
+    hang.update(*wait(longest + 1, ()))
+    been_through(hang, dict.fromkeys(range(MEMBERS), 0))
+    return {state: second for second, state in reversed(found)}
+
+
+def test_waits_of_the_first_steps_are_not_usual(hang, wait, later, make_calls, join):
+    """A step compiled for 200 s: so long a wait may come again in the next of them, but not later."""
+    hang.reach(join(make_calls([(0, 1, 0.0, 200.0)], members=MEMBERS)))
+    assert stands(hang, wait, 295) == {}
+    later(0.5, 4)
+    assert hang.longest_s == 200.0
+    later(0.5, 6)
+    later(200.0, 4)
+    assert hang.longest_s == 0.5
+    assert stands(hang, wait, 60) == {"suspected": 30, "confirmed": 60}
+
+
+def test_what_was_confirmed_as_a_hang_is_not_usual(hang, wait, later):
+    """The next hang is reported as early as it was, whichever node reports the first one's waits last."""
+    later(0.5, 10)
+    assert stands(hang, wait, 600) == {"suspected": 30, "confirmed": 60}
+    later(600.0, 11)
+    later(598.0, 11)
+    assert hang.longest_s == 0.5
+    later(2.0, 30)
+    assert hang.longest_s == 2.0
+    assert stands(hang, wait, 90) == {"suspected": 30, "confirmed": 60}
+
+
+@pytest.mark.parametrize("pause_s", [90, 200, 350])
+def test_a_long_pause_that_comes_again_is_reported_twice_at_most(hang, wait, later, pause_s):
+    """An evaluation on one rank of which no looks tell. A real hang is reported all the same, before NCCL's limit."""
+    later(0.5, 10)
+    assert stands(hang, wait, pause_s)
+    later(0.5, 20)
+    assert stands(hang, wait, pause_s)
+    later(0.5, 30)
+    assert stands(hang, wait, pause_s) == {}
+    assert stands(hang, wait, 599)["suspected"] <= 360
+
+
+@pytest.mark.parametrize(("usual_s", "suspected"), [(20, 100), (60, 240), (150, 240), (200, 300), (400, 600)])
+def test_a_hang_is_reported_after_four_minutes_unless_waits_are_nearly_as_long(hang, wait, later, usual_s, suspected):
+    """They ended well and were not reported: the job itself waits so long."""
+    later(usual_s, 10)
+    assert stands(hang, wait, 2 * suspected) == {"suspected": suspected, "confirmed": 2 * suspected}
+
+
+def test_a_rank_that_moved_for_long_makes_no_wait_usual(trains, wait, look):
+    """It moves in its next checkpoint as well."""
+    trains.last_step = 10
+    look({2: MOVES})
+    assert states(trains, wait, range(5, 501, 5)) == []
+    assert trains.usual_from == 12
+
+
+def test_jobs_whose_steps_have_no_numbers_have_usual_waits(make_calls, join):
+    """Nothing says which of them are the first."""
+    hang = Hang(HangConfig())
+    hang.reach(join(make_calls([(0, -1, 0.0, 20.0)], members=MEMBERS))._replace(longest_wait_s=20.0))
+    assert (hang.last_step, hang.longest_s) == (-1, 20.0)
+
+
 def test_who_is_missing_is_accused(hang, wait):
     """The rank that has not come to the collective, and where it runs."""
     told = said(hang.update(*wait(30)), {2: "node-1"})
