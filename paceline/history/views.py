@@ -104,8 +104,9 @@ _SPENT_S = f"sum(steps * {_MEAN_STEP_S}) FILTER (wait_ratio IS NOT NULL)"
 WAITING_RATIO = f"{_WAITED_S} / nullif({_SPENT_S}, 0)"
 
 #: Of jobs that were described before the period, those that were still there in it. What a job lost by its findings is
-#: as ``paceline.lost_time`` counts it: of those that overlap in steps the largest. Its step is the median, as reports
-#: tell it: each window's stands for all of its steps, to half a percent.
+#: as ``paceline.lost_time`` counts it: of those that overlap in steps the largest, and of a job that began before the
+#: period from its first step there on. Its step is the median, as reports tell it: each window's stands for all of its
+#: steps, to half a percent.
 _JOBS = f"""
 WITH described AS (
     SELECT
@@ -142,9 +143,17 @@ WITH described AS (
     FROM job_labels GROUP BY ALL
 ), costing AS (
     SELECT
-        cluster, job, attempt, id, first_step, greatest(last_step, first_step) + 1 AS end_step,
-        cost_lost_s / (end_step - first_step) AS rate_s, cost_gpu_hours / (end_step - first_step) AS rate_gpu_hours
-    FROM findings WHERE state IN {COUNTED!r} AND first_step >= 0 AND cost_lost_s > 0
+        cluster, job, attempt, id, greatest(findings.first_step, from_step) AS first_step,
+        greatest(last_step, findings.first_step) + 1 AS end_step,
+        cost_lost_s / (end_step - findings.first_step) AS rate_s,
+        cost_gpu_hours / (end_step - findings.first_step) AS rate_gpu_hours
+    FROM findings LEFT JOIN (
+        SELECT cluster, job, attempt, min(first_step) AS from_step
+        FROM paces LEFT JOIN described USING (cluster, job, attempt)
+        WHERE coalesce(described.started_s < (SELECT since_s FROM none.scope), true) GROUP BY ALL
+    ) USING (cluster, job, attempt)
+    WHERE state IN {COUNTED!r} AND findings.first_step >= 0 AND cost_lost_s > 0
+        AND (from_step IS NULL OR end_step > from_step)
 ), stretches AS (
     SELECT *, lead(step) OVER (PARTITION BY cluster, job, attempt ORDER BY step) AS until FROM (
         SELECT DISTINCT cluster, job, attempt, unnest([first_step, end_step]) AS step FROM costing
