@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from paceline.events import LONG_WINDOW_S
+from paceline.gpu.use import IDLE_RATIO
 from paceline.lost_time import COUNTED
 
 from .table import CLUSTER, PUBLISHED, Kind, Table
@@ -96,6 +97,10 @@ _JOB_PARTS = _newest(
 
 #: Windows that a minute is one of, or several: shorter ones say the same again.
 OF_LONG_WINDOWS = f"length_s >= {LONG_WINDOW_S:g}"
+#: For how long a GPU was used in a window, and idle; null where it was not measured. Windows that an archive has joined
+#: say it themselves, unless an older version joined them.
+USED_S = f"coalesce(used_s, length_s * CAST(mean_utilization_ratio >= {IDLE_RATIO!r} AS INTEGER))"
+IDLE_S = f"coalesce(idle_s, length_s * CAST(mean_utilization_ratio < {IDLE_RATIO!r} AS INTEGER))"
 #: The mean step of the median rank: its work, and its waits by their share. A median does not see one long wait.
 _MEAN_STEP_S = "greatest(step_median_s, own_median_s / nullif(1 - least(wait_ratio, 1), 0))"
 _WAITED_S = f"sum(wait_ratio * steps * {_MEAN_STEP_S})"

@@ -56,6 +56,8 @@ class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
     jobs: list[JobReport]
     scores: list[ForecastScore]
     next: list[NextForecast]
+    #: Hours of windows of minutes that an archive joined without a word of how many were used.
+    joined_hours: float = 0.0
     left_out: dict[str, int] = {}
     notes: list[str] = []
 
@@ -168,6 +170,7 @@ class ClusterBuilder:
             jobs=jobs,
             scores=self.scores.scores(),
             next=self.scores.next(),
+            joined_hours=use.joined,
             left_out=dict(self.left_out + Counter(use.left_out) + left_out_of(self.jobs.values())),
             notes=list(notes or ()),
         )

@@ -196,6 +196,11 @@ def _rests(report: ClusterReport) -> list[str]:
     items = [f"{many(report.devices, 'device')} sampled. {used}"]
     if not report.devices:
         items = ["No device was sampled, so hours used and idle are not known: paceline collect samples them."]
+    if report.joined_hours:
+        items.append(
+            f"{hours(report.joined_hours)} device-hours are of five-minute windows that do not say how much of them a "
+            f"device was used: if it was busy at least {share(IDLE_RATIO)} on average, they count as used."
+        )
     if not report.next:
         items.append("No forecast of the cluster: start paceline forecaster.")
     return items + left_out_lines(report.left_out) + report.notes

@@ -13,8 +13,9 @@ from tests.derived_events import described, finding, job_window
 HOUR_S, DAY_S = 3600.0, 86_400.0
 
 
-def device(start_s, busy, node="n", job=None, length_s=HOUR_S, **mean):
+def device(start_s, busy, node="n", job=None, length_s=HOUR_S, use=None, **mean):
     held = {} if job is None else {"job": job}
+    held |= {} if use is None else {"used_s": use[0], "idle_s": use[1]}
     means = mean | ({} if busy is None else {"utilization_ratio": busy})
     return DeviceWindow(
         cluster="c",
@@ -46,6 +47,25 @@ def test_hours_are_used_idle_held_or_not_measured(report_of):
         device(0, 0.9), device(HOUR_S, 0.0), device(2 * HOUR_S, 0.01, job="j"), device(3 * HOUR_S, None)
     ).use
     assert (use.used, use.idle, use.held, use.unknown) == (1.0, 2.0, 1.0, 1.0)
+
+
+def test_of_joined_windows_the_part_that_was_used_counts(report_of):
+    """A GPU that was busy for one minute of five is idle for four; what a window cannot hold is cut off."""
+    joined = [
+        device(0, 0.18, job="j", length_s=300.0, use=(60.0, 180.0)),
+        device(300.0, 0.18, length_s=300.0, use=(9e9, -5.0)),
+    ]
+    report = report_of(*joined)
+    assert [round(3600 * one) for one in report.use] == [360, 180, 180, 60]
+    assert report.joined_hours == 0
+
+
+def test_joined_windows_that_do_not_say_how_long_they_were_used_are_named(report_of):
+    """Of an archive that an older version wrote: they count by their mean. Of one that was never busy it is known."""
+    report = report_of(device(0, 0.18, length_s=300.0), device(300.0, 0.0, length_s=300.0))
+    assert (report.use.used, report.joined_hours) == (pytest.approx(1 / 12), pytest.approx(1 / 12))
+    assert any("do not say" in str(one) for one in cluster_document(report).blocks)
+    assert not any("do not say" in str(one) for one in cluster_document(report_of(device(0, 0.0))).blocks)
 
 
 def test_windows_of_two_lengths_and_repetitions_count_once(report_of):
