@@ -2,7 +2,7 @@
 
 Rule of this file: pure and bounded. A GPU is used in a window in which it was busy at least ``IDLE_RATIO`` of the
 time, idle below, and not known where it was not measured; windows that an archive joined say for how much of their
-time. A GPU is one of a cluster, a node and a name.
+time. A GPU is one of a cluster, a node and a name; its instances under MIG are parts of it, and not counted again.
 """
 
 import copy
@@ -17,6 +17,8 @@ from .stretches import Stretches
 
 DAY_S = 86_400.0
 MOST_DAYS, MOST_NODES, MOST_DEVICES = 400, 20_000, 200_000
+#: How the driver names an instance of a GPU under MIG.
+_INSTANCE = "MIG-"
 
 
 class Use(NamedTuple):
@@ -110,7 +112,7 @@ class ClusterUse:
 
     def update(self, window: DeviceWindow) -> None:
         """Count one window in."""
-        if not window.length_s > 0:
+        if not window.length_s > 0 or window.device.startswith(_INSTANCE):
             return
         key = (window.cluster, window.node, window.device)
         if key not in self._devices and len(self._devices) >= MOST_DEVICES:
