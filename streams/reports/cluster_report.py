@@ -40,6 +40,7 @@ class NodeLine(msgspec.Struct, frozen=True):
     throttled_hours: float | None
     findings: int
     kinds: list[str]
+    cluster: str = ""
 
 
 class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,13 +209,13 @@ class ClusterBuilder:
 
     def _nodes(self, jobs: list[JobReport], hours: dict[str, float], use: Sums) -> list[NodeLine]:
         """Nodes that were named or throttled, the most expensive first."""
-        lost: dict[str, float] = {}
-        kinds: dict[str, list[str]] = {}
+        lost: dict[tuple[str, str], float] = {}
+        kinds: dict[tuple[str, str], list[str]] = {}
         accusing = [one.finding for job in jobs for one in job.episodes if one.finding.ranks]
         for finding in accusing + [one for one, _ in self.node_findings.values()]:
             if finding.state not in COUNTED:
                 continue
-            for node in finding.nodes:
+            for node in ((finding.cluster, name) for name in finding.nodes):
                 cost = hours.get(finding.id, finding.cost.gpu_hours if finding.first_step < 0 else 0.0)
                 lost[node] = lost.get(node, 0.0) + cost / len(finding.nodes)
                 kinds.setdefault(node, []).append(finding.kind)
@@ -222,16 +223,20 @@ class ClusterBuilder:
         names = kinds.keys() | {node for node, spent in throttled.items() if spent > 0}
         lines = [
             NodeLine(
-                node,
+                node[1],
                 used.get(node, Use()),
                 lost.get(node, 0.0),
                 throttled.get(node, 0.0) if node in used else None,
                 len(kinds.get(node, ())),
                 sorted(set(kinds.get(node, ()))),
+                node[0],
             )
             for node in names
         ]
-        return sorted(lines, key=lambda one: (-one.lost_hours, -one.findings, -(one.throttled_hours or 0.0), one.node))
+        return sorted(
+            lines,
+            key=lambda one: (-one.lost_hours, -one.findings, -(one.throttled_hours or 0.0), one.node, one.cluster),
+        )
 
 
 def _order(job: JobReport) -> tuple[float, float, str]:

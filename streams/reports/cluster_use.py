@@ -72,18 +72,19 @@ def _use(window: DeviceWindow) -> Use:
 
 
 class Sums:
-    """Device-hours in all, by day (counted from 1 January 1970, UTC) and by node; of a node those throttled, too."""
+    """Device-hours in all, by day (counted from 1 January 1970, UTC), and by cluster and node; of a node also those
+    throttled."""
 
     def __init__(self) -> None:
         self.total = Use()
         self.days: dict[int, Use] = {}
-        self.nodes: dict[str, Use] = {}
-        self.throttled: dict[str, float] = {}
+        self.nodes: dict[tuple[str, str], Use] = {}
+        self.throttled: dict[tuple[str, str], float] = {}
         self.left_out: dict[str, int] = {}
         #: Hours of windows that were joined without a word of how long their GPU was used.
         self.joined = 0.0
 
-    def add(self, node: str, start_s: float, part: _Part) -> None:
+    def add(self, node: tuple[str, str], start_s: float, part: _Part) -> None:
         """Add what a device of ``node`` did in the stretch from ``start_s`` on."""
         self.total = self.total.plus(part.use)
         self.joined += part.joined
@@ -123,7 +124,7 @@ class ClusterUse:
         if stretches is None:
             stretches = self._devices[key] = Stretches(_Part)
         for start_s, past in stretches.past(window.start_s):
-            self._past.add(window.node, start_s, past)
+            self._past.add(key[:2], start_s, past)
         part = stretches.part(window)
         if part is not None:
             part.add(window)
@@ -136,9 +137,9 @@ class ClusterUse:
     def sums(self) -> Sums:
         """What it all adds up to."""
         sums = copy.deepcopy(self._past)
-        for (_, node, _), stretches in self._devices.items():
+        for (cluster, node, _), stretches in self._devices.items():
             for start_s, part in stretches.rest():
-                sums.add(node, start_s, part)
+                sums.add((cluster, node), start_s, part)
         sums.days = dict(sorted(sums.days.items()))
         if self._beyond:
             sums.left_out["devices"] = len(self._beyond)

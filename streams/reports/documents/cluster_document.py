@@ -99,9 +99,10 @@ def _lost(report: ClusterReport) -> list[Block]:
 def _nodes(report: ClusterReport) -> list[Block]:
     if not report.nodes:
         return []
+    several = len({one.cluster for one in report.nodes}) > 1
     rows = tuple(
         (
-            one.node,
+            f"{one.cluster}/{one.node}" if several else one.node,
             hours(one.lost_hours),
             str(one.findings),
             ", ".join(map(kind_words, one.kinds)),

@@ -1,5 +1,6 @@
 """A cluster over days: hours used, idle and lost, and which node they were lost to."""
 
+import msgspec
 import pytest
 
 from paceline.events import Cost, DeviceWindow
@@ -113,6 +114,25 @@ def test_other_clusters_and_older_windows_are_left_out(report_of):
     report = report_of(device(0, 0.9), device(DAY_S, 0.9), cluster="c", from_s=DAY_S)
     assert report.use.used == 1.0
     assert report_of(device(0, 0.9), cluster="other").devices == 0
+
+
+def test_nodes_of_one_name_in_two_clusters_are_apart(report_of):
+    """Each has its own hours and findings, and its cluster before its name."""
+    cost = Cost(lost_s=360.0, gpu_hours=4.0, throughput_lost_ratio=0.5)
+    east = msgspec.structs.replace(device(0, 0.9, node="gpu-01"), cluster="east")
+    west = msgspec.structs.replace(device(0, 0.0, node="gpu-01", throttled_ratio=1.0), cluster="west")
+    slow = finding(cluster="east", nodes=["gpu-01"], cost=cost)
+    report = report_of(east, west, job_window(cluster="east"), slow)
+    assert [(one.cluster, one.node, one.use.used, one.lost_hours, one.throttled_hours) for one in report.nodes] == [
+        ("east", "gpu-01", 1.0, pytest.approx(4.0), 0.0),
+        ("west", "gpu-01", 0.0, 0.0, 1.0),
+    ]
+    (table,) = (
+        one
+        for one in cluster_document(report).blocks
+        if isinstance(one, Table) and one.head[1] == "device-hours lost to it"
+    )
+    assert [row[0] for row in table.rows] == ["east/gpu-01", "west/gpu-01"]
 
 
 def test_an_empty_period_is_empty(report_of):
