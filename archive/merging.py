@@ -11,6 +11,7 @@ from paceline.events import ARCHIVE_WINDOW_S, LONG_WINDOW_S
 from paceline.history.manifest import DataFile, written_for
 from paceline.history.table import Keep
 from paceline.history.tables import BY_NAME
+from paceline.history.views import IDLE_S, USED_S
 
 from .buffers import Place, day
 
@@ -25,6 +26,12 @@ COARSE_S = int(ARCHIVE_WINDOW_S)
 COARSENED = ("job_window", "rank_window", "device_window", "host_window")
 OF_JOB_S = LONG_WINDOW_S
 SUMMED = tuple(table for table in COARSENED if table != "job_window")
+#: How long GPUs were used is known of every minute; of minutes that an older version joined it is not.
+_UNKNOWN = f"length_s > {LONG_WINDOW_S:g} AND used_s IS NULL AND mean_utilization_ratio IS NOT NULL"
+_OF_USE = {
+    name: f"CASE WHEN NOT coalesce(bool_or({_UNKNOWN}), false) THEN sum({told}) END"
+    for name, told in (("used_s", USED_S), ("idle_s", IDLE_S))
+}
 
 
 class Days(NamedTuple):
@@ -128,8 +135,9 @@ def _fitting(files: list[DataFile]) -> list[DataFile]:
 def coarser(table: str) -> str:
     """SQL that makes of windows in the table ``rows`` such of ``COARSE_S`` seconds; of those, again the same.
 
-    ``length_s`` is how much of that time was told. Means are weighted by what they are means of: samples, or steps. Of
-    medians the weighted mean is taken, which is close where a rank's pace does not change within minutes.
+    ``length_s`` is how much of that time was told, ``used_s`` and ``idle_s`` how much of it a GPU was used or idle.
+    Means are weighted by what they are means of: samples, or steps. Of medians the weighted mean is taken, which is
+    close where a rank's pace does not change within minutes.
     """
     known = BY_NAME[table]
     if table not in SUMMED:
@@ -138,6 +146,8 @@ def coarser(table: str) -> str:
     columns = {name: _coarse_column(name, kind, weight) for name, kind in known.columns.items()}
     bucket = f"floor(start_s / {COARSE_S}) * {COARSE_S}"
     groups = ["cluster", *(name for name in known.key if name not in ("start_s", "length_s"))]
+    if table == "device_window":
+        columns |= _OF_USE
     columns |= {"start_s": bucket, "length_s": "sum(length_s)"} | {name: f'"{name}"' for name in groups}
     told = ", ".join(f'{text} AS "{name}"' for name, text in columns.items())
     coarse = f"SELECT {told} FROM rows GROUP BY {', '.join(groups)}, {bucket}"

@@ -3,6 +3,9 @@
 Rule of this file: pure. A synchronous job waits for its slowest rank, so of findings that overlap in steps only the
 largest counts at each step. A finding's loss is spread evenly over its steps. Suspicions cost nothing, for they may be
 wrong; findings that count no steps are of nodes, and not counted here.
+
+Of a part of a job's steps only these count. A finding that lasts is reported again when it has doubled: one that is
+still confirmed goes on at its rate for as long as the job does, to twice its length at most.
 """
 
 from collections.abc import Iterable
@@ -17,10 +20,12 @@ COUNTED = ("confirmed", "recovered")
 class Share:
     """What counts of one finding: ``steps`` of its steps, with their part of its cost."""
 
-    def __init__(self, finding: Finding) -> None:
+    def __init__(self, finding: Finding, within: range | None = None) -> None:
         self.finding = finding
-        self.first, self.end = finding.first_step, max(finding.last_step, finding.first_step) + 1
-        self.rate_s = finding.cost.lost_s / (self.end - self.first)
+        self.length = max(finding.last_step - finding.first_step, 0) + 1
+        counted = steps_of(finding, within)
+        self.first, self.end = counted.start, counted.stop
+        self.rate_s = finding.cost.lost_s / self.length
         self.steps = 0
 
     @property
@@ -31,12 +36,27 @@ class Share:
     @property
     def device_hours(self) -> float:
         """Hours of the devices that waited."""
-        return self.finding.cost.gpu_hours * self.steps / (self.end - self.first)
+        return self.finding.cost.gpu_hours * self.steps / self.length
 
 
-def shares(findings: Iterable[Finding]) -> list[Share]:
+def steps_of(finding: Finding, within: range | None = None) -> range:
+    """The steps of ``finding``; of the steps ``within`` of its job, those from their first on, and on to their last
+    where it lasts.
+
+    A step that was not finished, as of a hang, comes after the last.
+    """
+    first, end = finding.first_step, max(finding.last_step, finding.first_step) + 1
+    if within is None:
+        return range(first, end)
+    if finding.state == "confirmed" and end - first > 1:
+        end = max(end, min(2 * end - first, within.stop))
+    return range(max(first, within.start), end)
+
+
+def shares(findings: Iterable[Finding], within: range | None = None) -> list[Share]:
     """What counts of each of ``findings`` of one attempt of a job; those of which nothing does are left out."""
-    found = [Share(one) for one in findings if one.state in COUNTED and one.first_step >= 0 and one.cost.lost_s > 0]
+    costly = (one for one in findings if one.state in COUNTED and one.first_step >= 0 and one.cost.lost_s > 0)
+    found = [share for share in (Share(one, within) for one in costly) if share.first < share.end]
     _share_out(found)
     return [share for share in found if share.steps]
 

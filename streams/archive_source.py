@@ -68,7 +68,7 @@ class ArchiveSource:
         try:
             history = History.open(self.path, os.environ)
             for one in self._of_job(history) if self.job else self._of_cluster(history):
-                told = True
+                told = told or one.time_s >= self.since_s
                 yield one
         except (StoreError, QueryError) as error:
             raise SourceError(str(error)) from error
@@ -92,8 +92,10 @@ class ArchiveSource:
 
     def _of_cluster(self, history: History) -> Iterator[TimedEvent]:
         scope = Scope(self.since_s, time.time() + 1.0, self.cluster)
-        tables = (*(table for table in _OF_JOBS if table is not RANK_WINDOW), *_OF_MACHINES, *_OF_ALL)
-        return self._merged([history.events(table, scope) for table in tables])
+        tables = (*(table for table in _OF_JOBS if table not in (RANK_WINDOW, FINDING)), *_OF_MACHINES, *_OF_ALL)
+        # A finding that lasts may have been published long before the period.
+        findings = history.events(FINDING, scope._replace(since_s=0.0))
+        return self._merged([findings, *(history.events(table, scope) for table in tables)])
 
     def _of_this_job(self, history: History, table: Table, scope: Scope) -> Iterator[TimedEvent]:
         return (one for one in history.events(table, scope) if one.event.job in (self.job, None, ""))

@@ -26,6 +26,7 @@ from paceline.events import (
 )
 from paceline.events.silence import SERIES_SILENT_S
 from paceline.job_life import JobLife
+from paceline.repeats import StepRepeats
 
 from .energy_meters import EnergyMeters
 from .episodes.lifecycle import FINAL
@@ -86,8 +87,10 @@ class Owner:
     heard_s: float
     ended_s: float | None = None
     life: JobLife | None = None
-    #: Start of the newest window that was counted, and of the ranks that are gathered.
-    counted_s: float = float("-inf")
+    #: What was counted, and shown.
+    counted: StepRepeats = field(default_factory=StepRepeats)
+    shown: StepRepeats = field(default_factory=StepRepeats)
+    #: Start of the window of the ranks that are gathered.
     gathered_s: float = float("-inf")
     window: JobWindow | None = None
     steps: Buckets = field(default_factory=lambda: Buckets(STEP_BOUNDS_S))
@@ -170,13 +173,13 @@ class JobMeters:
 
     @staticmethod
     def _window(owner: Owner, window: JobWindow) -> None:
-        if window.length_s == COUNTED_S and window.start_s > owner.counted_s:
-            # After a restart windows come again: those that were counted are not counted twice.
-            owner.counted_s = window.start_s
+        order = (window.start_s, window.first_step, window.last_step)
+        # After a restart windows come again: those that were counted are not counted twice.
+        if window.length_s == COUNTED_S and owner.counted.is_new(*order):
             steps = max(0, window.steps)
             owner.steps.add(max(0.0, window.step_median_s), steps)
             owner.late.add(max(0.0, window.own_worst_s - window.own_median_s), steps)
-        if window.length_s == SHOWN_S and (owner.window is None or window.start_s >= owner.window.start_s):
+        if window.length_s == SHOWN_S and owner.shown.is_new(*order):
             owner.window = window
             owner.ranks = owner.gathered if owner.gathered_s == window.start_s else {}
 
@@ -253,7 +256,7 @@ class JobValues:
 
     def add_job(self, job: str, owner: Owner) -> None:
         """The steps and the newest window of a job."""
-        if owner.counted_s > float("-inf"):
+        if owner.counted.newest_s > float("-inf"):
             for told, counted in ((self.step_times, owner.steps), (self.lateness, owner.late)):
                 counts, total = told.get((job,), ([0] * len(counted.counts), 0.0))
                 added = [one + other for one, other in zip(counts, counted.counts, strict=True)]

@@ -8,8 +8,7 @@ episode, so the newest revision counts; a loss by day is what an episode cost mo
 import datetime
 from typing import NamedTuple
 
-from paceline.gpu.use import IDLE_RATIO
-from paceline.history.views import OF_LONG_WINDOWS, WAITING_RATIO
+from paceline.history.views import IDLE_S, OF_LONG_WINDOWS, USED_S, WAITING_RATIO
 
 from .history_link import DAY_S, Sought, midnight, next_month
 
@@ -183,13 +182,12 @@ def use(sought: Sought, now_s: float) -> Question:
         where = where.also(
             f"contains(lower(concat_ws(chr(10), node, device, {_NAME.format('')})), lower(?))", sought.find
         )
-    idle = f"mean_utilization_ratio < {IDLE_RATIO!r}"
     return Question(
         "SELECT sum(length_s) / 3600 AS watched, "
-        f"sum(length_s) FILTER (mean_utilization_ratio >= {IDLE_RATIO!r}) / 3600 AS busy, "
-        f"sum(length_s) FILTER ({idle} AND job <> '') / 3600 AS idle_held, "
-        f"sum(length_s) FILTER ({idle} AND coalesce(job, '') = '') / 3600 AS idle_free, "
-        "sum(length_s) FILTER (mean_utilization_ratio IS NULL) / 3600 AS unmeasured, "
+        f"nullif(sum({USED_S}), 0) / 3600 AS busy, "
+        f"nullif(sum({IDLE_S}) FILTER (job <> ''), 0) / 3600 AS idle_held, "
+        f"nullif(sum({IDLE_S}) FILTER (coalesce(job, '') = ''), 0) / 3600 AS idle_free, "
+        f"nullif(sum(length_s - coalesce({USED_S} + {IDLE_S}, 0)), 0) / 3600 AS unmeasured, "
         "sum(length_s * mean_utilization_ratio) / nullif(sum(length_s) FILTER (mean_utilization_ratio IS NOT NULL), 0) "
         f"AS utilization_ratio FROM device_window WHERE {where.sql}",
         where.values,

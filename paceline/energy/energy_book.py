@@ -4,7 +4,7 @@ Rule of this file: sums, and bounded; one length of windows counts (or that and 
 place of it), each window once. A host's joules are shared by the
 jobs there: by how many of its GPUs each had in that window, or, of a host where no job has a GPU, by the ranks that
 described themselves. It waits for its devices' next window, two of its own at most, for each tells its own. What it
-assumes: the windows of one device come in order, but for repetitions; one that is older than the newest is one.
+assumes: the windows of one device come in order, but for repetitions and clocks that are set back.
 """
 
 from collections import OrderedDict
@@ -56,16 +56,16 @@ class NodeEnergy(msgspec.Struct):
     hosts: dict[float, tuple[float | None, float | None]] = {}
     present: dict[str, _Present] = {}
 
-    def is_new(self, name: str, start_s: float, which: Hashable) -> bool:
+    def is_new(self, name: str, start_s: float, length_s: float, which: Hashable) -> bool:
         """Whether this window of device ``name``, "" for the host, was not counted before; ``which`` of its start."""
         if name not in self.counted and len(self.counted) >= MOST_DEVICES:
             return False
-        if not self.counted.setdefault(name, Repeats()).is_new(start_s, which):
+        if not self.counted.setdefault(name, Repeats()).is_new(start_s, length_s, which):
             return False
         if name:
-            self.newest_device_s = max(self.newest_device_s, start_s)
+            self.newest_device_s = start_s
         else:
-            self.newest_host_s = max(self.newest_host_s, start_s)
+            self.newest_host_s = start_s
         return True
 
     def users(self, start_s: float) -> tuple[dict[str, float], str]:
@@ -120,7 +120,7 @@ class EnergyBook:
 
     def _device(self, event: DeviceWindow) -> None:
         node = self._node(event.cluster, event.node)
-        if not node.is_new(event.device, event.start_s, (event.length_s, event.job)):
+        if not node.is_new(event.device, event.start_s, event.length_s, (event.length_s, event.job)):
             return
         if event.energy_gap_j is not msgspec.UNSET:
             node.gap_j += max(event.energy_gap_j, 0.0)
@@ -141,7 +141,7 @@ class EnergyBook:
 
     def _host(self, event: HostWindow) -> None:
         node = self._node(event.cluster, event.node)
-        if not node.is_new("", event.start_s, event.length_s):
+        if not node.is_new("", event.start_s, event.length_s, event.length_s):
             return
         told = [None if one is msgspec.UNSET else max(one, 0.0) for one in (event.cpu_energy_j, event.dram_energy_j)]
         if told != [None, None]:

@@ -91,6 +91,9 @@ class DeviceWindow(Window, frozen=True, kw_only=True, tag="device"):
     no job. ``energy_split`` is set where jobs share it. ``energy_gap_j`` comes on top, and is of no job: what the
     counter grew by while no sample was taken, for longer than 150 s before. The mean of ``energy_j``, a counter, says
     nothing. Of an instance under MIG nothing is reported: its GPU's energy is one number.
+
+    An archive joins old windows: ``used_s`` and ``idle_s`` say for how much of ``length_s`` those it is made of were
+    of a GPU that was used, or idle; the rest was not measured.
     """
 
     node: LongWord
@@ -104,6 +107,8 @@ class DeviceWindow(Window, frozen=True, kw_only=True, tag="device"):
     energy_by_job: dict[Word, Number] | msgspec.UnsetType = msgspec.UNSET
     energy_split: EnergySplit | Word | msgspec.UnsetType = msgspec.UNSET
     energy_gap_j: Number | msgspec.UnsetType = msgspec.UNSET
+    used_s: Seconds | msgspec.UnsetType = msgspec.UNSET
+    idle_s: Seconds | msgspec.UnsetType = msgspec.UNSET
 
 
 class HostWindow(Window, frozen=True, kw_only=True, tag="host"):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from paceline.events import LONG_WINDOW_S
+from paceline.gpu.use import IDLE_RATIO
 from paceline.lost_time import COUNTED
 
 from .table import CLUSTER, PUBLISHED, Kind, Table
@@ -96,6 +97,10 @@ _JOB_PARTS = _newest(
 
 #: Windows that a minute is one of, or several: shorter ones say the same again.
 OF_LONG_WINDOWS = f"length_s >= {LONG_WINDOW_S:g}"
+#: For how long a GPU was used in a window, and idle; null where it was not measured. Windows that an archive has joined
+#: say it themselves, unless an older version joined them.
+USED_S = f"coalesce(used_s, length_s * CAST(mean_utilization_ratio >= {IDLE_RATIO!r} AS INTEGER))"
+IDLE_S = f"coalesce(idle_s, length_s * CAST(mean_utilization_ratio < {IDLE_RATIO!r} AS INTEGER))"
 #: The mean step of the median rank: its work, and its waits by their share. A median does not see one long wait.
 _MEAN_STEP_S = "greatest(step_median_s, own_median_s / nullif(1 - least(wait_ratio, 1), 0))"
 _WAITED_S = f"sum(wait_ratio * steps * {_MEAN_STEP_S})"
@@ -104,8 +109,9 @@ _SPENT_S = f"sum(steps * {_MEAN_STEP_S}) FILTER (wait_ratio IS NOT NULL)"
 WAITING_RATIO = f"{_WAITED_S} / nullif({_SPENT_S}, 0)"
 
 #: Of jobs that were described before the period, those that were still there in it. What a job lost by its findings is
-#: as ``paceline.lost_time`` counts it: of those that overlap in steps the largest. Its step is the median, as reports
-#: tell it: each window's stands for all of its steps, to half a percent.
+#: as ``paceline.lost_time`` counts it: of those that overlap in steps the largest, and of a job that began before the
+#: period from its first step there on. Its step is the median, as reports tell it: each window's stands for all of its
+#: steps, to half a percent.
 _JOBS = f"""
 WITH described AS (
     SELECT
@@ -142,9 +148,17 @@ WITH described AS (
     FROM job_labels GROUP BY ALL
 ), costing AS (
     SELECT
-        cluster, job, attempt, id, first_step, greatest(last_step, first_step) + 1 AS end_step,
-        cost_lost_s / (end_step - first_step) AS rate_s, cost_gpu_hours / (end_step - first_step) AS rate_gpu_hours
-    FROM findings WHERE state IN {COUNTED!r} AND first_step >= 0 AND cost_lost_s > 0
+        cluster, job, attempt, id, greatest(findings.first_step, from_step) AS first_step,
+        greatest(last_step, findings.first_step) + 1 AS end_step,
+        cost_lost_s / (end_step - findings.first_step) AS rate_s,
+        cost_gpu_hours / (end_step - findings.first_step) AS rate_gpu_hours
+    FROM findings LEFT JOIN (
+        SELECT cluster, job, attempt, min(first_step) AS from_step
+        FROM paces LEFT JOIN described USING (cluster, job, attempt)
+        WHERE coalesce(described.started_s < (SELECT since_s FROM none.scope), true) GROUP BY ALL
+    ) USING (cluster, job, attempt)
+    WHERE state IN {COUNTED!r} AND findings.first_step >= 0 AND cost_lost_s > 0
+        AND (from_step IS NULL OR end_step > from_step)
 ), stretches AS (
     SELECT *, lead(step) OVER (PARTITION BY cluster, job, attempt ORDER BY step) AS until FROM (
         SELECT DISTINCT cluster, job, attempt, unnest([first_step, end_step]) AS step FROM costing

@@ -1,7 +1,8 @@
 """A cluster over days: device-hours used, idle and lost by cause, its worst nodes, the trend, and what is to come.
 
-Rule of this file: pure and bounded; the same derived events as a job's report, without its ranks. What began before
-``from_s`` is left out; a finding counts on the day on which it began.
+Rule of this file: pure and bounded; the same derived events as a job's report, without its ranks. Windows from before
+``from_s`` are left out, and so is what findings of jobs cost in steps before it, whenever they were published; a
+finding counts on the day on which it began, or on the first.
 """
 
 from collections import Counter, OrderedDict
@@ -14,7 +15,7 @@ from paceline.lost_time import COUNTED
 
 from .cluster_use import DAY_S, ClusterUse, Sums, Use
 from .forecast_scores import ForecastScores
-from .job_book import JobBook, left_out_of
+from .job_book import MOST_FINDINGS, JobBook, left_out_of
 from .lost_time import counted_hours
 from .report import ForecastScore, JobReport, LostTime, NextForecast
 
@@ -39,6 +40,7 @@ class NodeLine(msgspec.Struct, frozen=True):
     throttled_hours: float | None
     findings: int
     kinds: list[str]
+    cluster: str = ""
 
 
 class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +57,8 @@ class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
     jobs: list[JobReport]
     scores: list[ForecastScore]
     next: list[NextForecast]
+    #: Hours of windows of minutes that an archive joined without a word of how many were used.
+    joined_hours: float = 0.0
     left_out: dict[str, int] = {}
     notes: list[str] = []
 
@@ -72,6 +76,8 @@ class ClusterBuilder:
         self.from_s = from_s
         self.use = ClusterUse()
         self.jobs: OrderedDict[tuple[str, str, int], JobBook] = OrderedDict()
+        #: Findings from before ``from_s`` of jobs of which no window has come since, the newest heard.
+        self.earlier: OrderedDict[tuple[str, str, int], dict[str, Finding]] = OrderedDict()
         self.node_findings: dict[str, tuple[Finding, float]] = {}
         self.scores = ForecastScores()
         self.span = (float("inf"), float("-inf"))
@@ -93,6 +99,8 @@ class ClusterBuilder:
                     self._of_job(event)
             case Finding() if self._is_in(time_s):
                 self._find(event, time_s)
+            case Finding() if event.first_step >= 0 and not is_of_nodes(event):
+                self._find_earlier(event)
 
     def _is_in(self, time_s: float) -> bool:
         return self.from_s is None or time_s >= self.from_s
@@ -113,6 +121,19 @@ class ClusterBuilder:
         else:
             self.left_out["findings of nodes"] += 1
 
+    def _find_earlier(self, finding: Finding) -> None:
+        key = (finding.cluster, finding.job, finding.attempt)
+        if key in self.jobs and self.jobs[key].levels:
+            self.jobs[key].update(finding)
+            return
+        held = self.earlier.pop(key, {})
+        before = held.get(finding.id)
+        if len(held) < MOST_FINDINGS if before is None else before.revision <= finding.revision:
+            held[finding.id] = finding
+        self.earlier[key] = held
+        if len(self.earlier) > MOST_JOBS:
+            self.earlier.popitem(last=False)
+
     def _of_job(self, event: JobDescribed | JobWindow | Finding) -> None:
         key = (event.cluster, event.job, event.attempt)
         book = self.jobs.get(key)
@@ -122,12 +143,20 @@ class ClusterBuilder:
                 return
             book = self.jobs[key] = JobBook(*key)
         book.update(event)
+        if isinstance(event, JobWindow):
+            for finding in self.earlier.pop(key, {}).values():
+                book.update(finding)
 
     def report(self, notes: list[str] | None = None) -> ClusterReport:
         """What it all amounts to."""
-        told = sorted(((book, book.report()) for book in self.jobs.values()), key=lambda pair: _order(pair[1]))
-        jobs = [report for _, report in told if report.steps or report.episodes]
-        hours = {key: value for book, _ in told for key, value in counted_hours(book.findings.values()).items()}
+        periods = [(book, self._period(book)) for book in self.jobs.values()]
+        jobs = sorted((book.report(within) for book, within in periods), key=_order)
+        jobs = [report for report in jobs if report.steps or report.episodes]
+        hours = {
+            key: value
+            for book, within in periods
+            for key, value in counted_hours(book.findings.values(), within).items()
+        }
         use = self.use.sums()
         known = self.span[0] <= self.span[1]
         return ClusterReport(
@@ -142,9 +171,18 @@ class ClusterBuilder:
             jobs=jobs,
             scores=self.scores.scores(),
             next=self.scores.next(),
-            left_out=dict(self.left_out + Counter(use.left_out) + left_out_of(book for book, _ in told)),
+            joined_hours=use.joined,
+            left_out=dict(self.left_out + Counter(use.left_out) + left_out_of(self.jobs.values())),
             notes=list(notes or ()),
         )
+
+    def _period(self, book: JobBook) -> range | None:
+        """The steps of a job in the period; None: all of them, or none was reported."""
+        told = book.told_steps
+        if self.from_s is None or told is None:
+            return None
+        started_s = min((one.started_s for one in book.described.values()), default=0.0)
+        return range(0 if started_s >= self.from_s else told.start, told.stop)
 
     def _lost(self, jobs: list[JobReport]) -> list[LostTime]:
         causes: dict[str, LostTime] = {}
@@ -171,13 +209,13 @@ class ClusterBuilder:
 
     def _nodes(self, jobs: list[JobReport], hours: dict[str, float], use: Sums) -> list[NodeLine]:
         """Nodes that were named or throttled, the most expensive first."""
-        lost: dict[str, float] = {}
-        kinds: dict[str, list[str]] = {}
+        lost: dict[tuple[str, str], float] = {}
+        kinds: dict[tuple[str, str], list[str]] = {}
         accusing = [one.finding for job in jobs for one in job.episodes if one.finding.ranks]
         for finding in accusing + [one for one, _ in self.node_findings.values()]:
             if finding.state not in COUNTED:
                 continue
-            for node in finding.nodes:
+            for node in ((finding.cluster, name) for name in finding.nodes):
                 cost = hours.get(finding.id, finding.cost.gpu_hours if finding.first_step < 0 else 0.0)
                 lost[node] = lost.get(node, 0.0) + cost / len(finding.nodes)
                 kinds.setdefault(node, []).append(finding.kind)
@@ -185,16 +223,20 @@ class ClusterBuilder:
         names = kinds.keys() | {node for node, spent in throttled.items() if spent > 0}
         lines = [
             NodeLine(
-                node,
+                node[1],
                 used.get(node, Use()),
                 lost.get(node, 0.0),
                 throttled.get(node, 0.0) if node in used else None,
                 len(kinds.get(node, ())),
                 sorted(set(kinds.get(node, ()))),
+                node[0],
             )
             for node in names
         ]
-        return sorted(lines, key=lambda one: (-one.lost_hours, -one.findings, -(one.throttled_hours or 0.0), one.node))
+        return sorted(
+            lines,
+            key=lambda one: (-one.lost_hours, -one.findings, -(one.throttled_hours or 0.0), one.node, one.cluster),
+        )
 
 
 def _order(job: JobReport) -> tuple[float, float, str]:

@@ -17,6 +17,7 @@ from paceline.events import (
     RankWindow,
 )
 from paceline.job_life import stages_of
+from paceline.lost_time import steps_of
 from paceline.step_samples import data_part, samples_a_step
 
 from .job_level import JobLevel, chosen, with_ranks
@@ -84,11 +85,19 @@ class JobBook:
         elif before is None or before.revision <= finding.revision:
             self.findings[finding.id] = finding
 
-    def report(self) -> JobReport:
-        """What is to be told of the job."""
+    @property
+    def told_steps(self) -> range | None:
+        """From the first step that a window tells of to the last; None where none does."""
+        firsts = [one.first_step for one in self.levels.values() if one.first_step is not None]
+        lasts = [one.last_step for one in self.levels.values() if one.last_step is not None]
+        return range(min(firsts), max(lasts) + 1) if firsts and lasts else None
+
+    def report(self, within: range | None = None) -> JobReport:
+        """What is to be told of the job; of its findings what they cost in the steps ``within``."""
         level = chosen(self.levels.values())
         level = None if level is None else with_ranks(level, self.levels.values())
-        hung_until_s = 0.0 if level is None else self._hung_until_s(level.end_s)
+        findings = [one for one in self.findings.values() if one.first_step < 0 or steps_of(one, within)]
+        hung_until_s = 0.0 if level is None else self._hung_until_s(findings, level.end_s)
         stages = stages_of(self.described.values())
         course = None if level is None else level.to_course(stages, hung_until_s)
         return JobReport(
@@ -96,10 +105,10 @@ class JobBook:
             **self._when(level, hung_until_s),
             **({} if level is None else _times_of(level)),
             course=course,
-            lost=lost_time(self.findings.values()),
-            episodes=episodes(self.findings.values(), course),
+            lost=lost_time(findings, within),
+            episodes=episodes(findings, course),
             plans=self.plan_versions,
-            heard=self._heard(level),
+            heard=self._heard(findings, level),
         )
 
     def _who(self) -> dict[str, Any]:
@@ -138,16 +147,16 @@ class JobBook:
             "last_step": level.last_step,
         }
 
-    def _hung_until_s(self, end_s: float) -> float:
+    def _hung_until_s(self, findings: list[Finding], end_s: float) -> float:
         """How long a job whose last steps ended at ``end_s`` is known to have stood in a hang; 0 without one."""
-        hangs = [one.cost.lost_s for one in self.findings.values() if is_open_hang(one)]
+        hangs = [one.cost.lost_s for one in findings if is_open_hang(one)]
         if not hangs:
             return 0.0
         ended = [one.ended_s for one in self.described.values()]
         return max([end_s + max(hangs), *(one for one in ended if one is not None and None not in ended)])
 
-    def _heard(self, level: JobLevel | None) -> Heard:
-        coverages = [one.coverage for one in self.findings.values()]
+    def _heard(self, findings: list[Finding], level: JobLevel | None) -> Heard:
+        coverages = [one.coverage for one in findings]
         notes: dict[str, None] = dict.fromkeys(note for one in coverages for note in one.notes)
         sizes = [one.world_size for one in self.described.values()] + [one.ranks_expected for one in coverages]
         heard = [len(level.ranks), level.most_ranks] if level else [0]

@@ -1,16 +1,18 @@
 """A job's windows of one length, added up.
 
-Rule of this file: pure and bounded. Windows of a job, and of a rank, come with rising starts; one that does not is a
-repetition, for delivery is at least once, and counts nothing. Several lengths tell the same steps, so they are kept
-apart and a report reads one of them.
+Rule of this file: pure and bounded. Delivery is at least once, and a window that comes again counts nothing. A clock
+that is set back does not turn a job's time back: what follows is counted on from there. Several lengths tell the same
+steps, so they are kept apart and a report reads one of them.
 """
 
 import copy
+import math
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from paceline.events import OVERLAYS, PHASES, JobWindow, RankWindow
+from paceline.repeats import StepRepeats
 from paceline.settings import MOST_RANKS
 
 from .histogram import Histogram
@@ -26,8 +28,37 @@ RANKS_TOLD = 100
 _MOST_RANKS = MOST_RANKS.default
 #: The slowest tenth of a window's steps: its 95 % quantile is their middle, and stands for them in the job's.
 _SLOW_PART = 0.1
+#: Lengths of a window without one: a pause, or a clock that was set.
+_GAP = 2
 #: Columns that one window fills at most: five minutes of seconds.
 _MOST_COLUMNS = 300
+
+
+class _Clock:
+    """The time of windows one after the other, had no clock been set back."""
+
+    __slots__ = ("back_s", "end_s", "gap_s", "last_s")
+
+    def __init__(self) -> None:
+        #: Start and end of the newest window, how far the clock was set back, and where the newest gap begins.
+        self.last_s = self.end_s = -math.inf
+        self.back_s, self.gap_s = 0.0, math.inf
+
+    def follow(self, start_s: float, lasts_s: float, gap_s: float) -> tuple[float, float]:
+        """When the next window began, and how much of ``lasts_s`` no other has told; ``gap_s`` without one is a gap.
+
+        One before the newest is after the gap before that, where the clock was ahead for a while: it is as it was.
+        Else the clock was set back: it goes on where the newest ended.
+        """
+        at_s = start_s + self.back_s
+        if at_s < self.last_s:
+            at_s = at_s if at_s >= self.gap_s else self.end_s
+            self.back_s, self.end_s, self.gap_s = at_s - start_s, at_s, math.inf
+        elif math.isfinite(self.end_s) and at_s > self.end_s + gap_s:
+            self.gap_s = self.end_s
+        told_s = max(at_s + lasts_s - max(self.end_s, at_s), 0.0)
+        self.last_s, self.end_s = at_s, max(self.end_s, at_s + lasts_s)
+        return at_s, told_s
 
 
 class _RankTotal:
@@ -35,7 +66,8 @@ class _RankTotal:
 
     def __init__(self, row: int) -> None:
         self.row = row
-        self.newest_s = -1.0
+        self.repeats = StepRepeats()
+        self.clock = _Clock()
         self.steps = 0
         self.step_s = 0.0
         self.phase_s: dict[str, float] = {}
@@ -51,8 +83,9 @@ class JobLevel:
 
     def __init__(self, length_s: float) -> None:
         self.length_s = length_s
-        self.newest_s = -1.0
+        self.repeats = StepRepeats()
         self.first_s: float | None = None
+        self.clock = _Clock()
         self.end_s = 0.0
         self.told_s = 0.0
         self.steps = self.most_ranks = 0
@@ -69,22 +102,22 @@ class JobLevel:
 
     def add_job(self, window: JobWindow) -> bool:
         """Count one window of the job in; False where it is a repetition."""
-        if window.start_s <= self.newest_s:
+        if not self.repeats.is_new(window.start_s, window.first_step, window.last_step):
             return False
-        self.newest_s = window.start_s
-        self.first_s = window.start_s if self.first_s is None else self.first_s
         # Steps longer than the window end after it.
         lasts_s = max(window.length_s, window.steps * window.step_median_s)
-        self.told_s += max(window.start_s + lasts_s - max(self.end_s, window.start_s), 0.0)
-        self.end_s = max(self.end_s, window.start_s + lasts_s)
+        at_s, told_s = self.clock.follow(window.start_s, lasts_s, _GAP * self.length_s)
+        self.first_s = at_s if self.first_s is None else self.first_s
+        self.told_s += told_s
+        self.end_s = self.clock.end_s
         self.steps += window.steps
         self.most_ranks = max(self.most_ranks, window.ranks)
         self.first_step = window.first_step if self.first_step is None else min(self.first_step, window.first_step)
         self.last_step = max(window.last_step, self.last_step or 0)
-        self._add_times(window, max(window.steps, 1))
+        self._add_times(window, at_s, max(window.steps, 1))
         return True
 
-    def _add_times(self, window: JobWindow, steps: int) -> None:
+    def _add_times(self, window: JobWindow, at_s: float, steps: int) -> None:
         self.medians.add(window.step_median_s, steps)
         self.spread.add(window.step_median_s, steps * (1.0 - _SLOW_PART))
         self.spread.add(window.step_p95_s, steps * _SLOW_PART)
@@ -98,7 +131,7 @@ class JobLevel:
                 self.phase_steps[name] = self.phase_steps.get(name, 0) + steps
         values = (window.step_median_s, window.step_p95_s, window.first_step, window.last_step)
         for row, value in enumerate(values):
-            self.course.add(row, window.start_s, float(value), 1.0 if row >= _FIRST else float(steps))
+            self.course.add(row, at_s, float(value), 1.0 if row >= _FIRST else float(steps))
 
     def add_rank(self, window: RankWindow) -> None:
         """Count one window of a rank in."""
@@ -107,9 +140,8 @@ class JobLevel:
             if len(self.ranks) >= _MOST_RANKS:
                 return
             rank = self.ranks[window.rank] = _RankTotal(len(self.ranks))
-        if window.start_s <= rank.newest_s or not window.steps:
+        if not window.steps or not rank.repeats.is_new(window.start_s, window.first_step, window.last_step):
             return
-        rank.newest_s = window.start_s
         phases = {name: spent_s for name, spent_s in window.phase_mean_s.items() if name in _PLACE}
         # Phases add up to the step; a rank that tells none has its step alone.
         step_s = sum(phases.get(name, 0.0) for name in PHASES) or window.step_median_s
@@ -120,8 +152,9 @@ class JobLevel:
         own_s = max(step_s - phases.get("communication", 0.0), 0.0)
         # A longer window is one of all the columns that it spans.
         columns = max(round(window.length_s / self.length_s), 1)
+        start_s, _ = rank.clock.follow(window.start_s, window.length_s, _GAP * self.length_s)
         for at in range(min(columns, _MOST_COLUMNS)):
-            self.own.add(rank.row, window.start_s + at * self.length_s, own_s, window.steps / columns)
+            self.own.add(rank.row, start_s + at * self.length_s, own_s, window.steps / columns)
 
     @property
     def wait_ratio(self) -> float | None:

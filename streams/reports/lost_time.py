@@ -11,18 +11,18 @@ from paceline.lost_time import Share, shares
 from .report import LostTime
 
 
-def lost_time(findings: Iterable[Finding]) -> list[LostTime]:
-    """What each cause has cost, the most first."""
+def lost_time(findings: Iterable[Finding], within: range | None = None) -> list[LostTime]:
+    """What each cause has cost in the steps ``within``, the most first."""
     causes: dict[str, list[Share]] = {}
-    for share in shares(findings):
+    for share in shares(findings, within):
         causes.setdefault(share.finding.cause, []).append(share)
     lost = [_of_cause(cause, of_it) for cause, of_it in causes.items()]
     return sorted(lost, key=lambda one: (-one.lost_s, one.cause))
 
 
-def counted_hours(findings: Iterable[Finding]) -> dict[str, float]:
-    """Device-hours that count of each finding, by its id."""
-    return {share.finding.id: share.device_hours for share in shares(findings)}
+def counted_hours(findings: Iterable[Finding], within: range | None = None) -> dict[str, float]:
+    """Device-hours that count of each finding in the steps ``within``, by its id."""
+    return {share.finding.id: share.device_hours for share in shares(findings, within)}
 
 
 def _of_cause(cause: str, shares: list[Share]) -> LostTime:

@@ -1,7 +1,7 @@
 """One run for a comparison: its pace window by window, and what it was set up with.
 
 Rule of this file: pure and bounded. A synchronous job has one pace, so a run is its job's windows, not its ranks. Of
-several lengths of windows the finest that is complete counts. Windows come in rising order; others are repetitions.
+several lengths of windows the finest that is complete counts. Windows that come again are known by their steps.
 """
 
 from collections import OrderedDict
@@ -23,6 +23,7 @@ from paceline.events import (
     StepTimings,
     Thresholds,
 )
+from paceline.repeats import StepRepeats
 from paceline.settings import MOST_RANKS
 from paceline.step_samples import data_part, samples_a_step
 
@@ -67,6 +68,7 @@ class Run:
     def __init__(self, job: _Job) -> None:
         self.cluster, self.job, self.attempt = job
         self.stretches: dict[float, list[Stretch] | None] = {}
+        self._repeats: dict[float, StepRepeats] = {}
         self.described: dict[str, JobDescribed] = {}
         self.findings: dict[str, Finding] = {}
         self.facts = RunFacts()
@@ -88,7 +90,10 @@ class Run:
     def add(self, window: JobWindow) -> None:
         """Take in one window of the job."""
         kept = self.stretches.setdefault(window.length_s, [])
-        if kept is None or not window.steps or (kept and window.start_s <= kept[-1].start_s):
+        if kept is None or not window.steps:
+            return
+        repeats = self._repeats.setdefault(window.length_s, StepRepeats())
+        if not repeats.is_new(window.start_s, window.first_step, window.last_step):
             return
         if len(kept) >= MOST_WINDOWS:
             self.stretches[window.length_s] = None
@@ -160,10 +165,13 @@ def work_series(stretches: list[Stretch], samples: int) -> Series:
 
 
 def clock_series(stretches: list[Stretch], samples: int) -> Series | None:
-    """Seconds by the clock from one window to the next, by its steps: pauses between steps count, too."""
-    if len(stretches) < 2:
+    """Seconds by the clock from one window to the next, by its steps: pauses between steps count, too.
+
+    Where the clock was set back it does not tell.
+    """
+    pairs = [(one, after) for one, after in pairwise(stretches) if after.start_s > one.start_s]
+    if not pairs:
         return None
-    pairs = list(pairwise(stretches))
     values = [max(after.start_s - one.start_s, 1e-9) / one.steps / samples for one, after in pairs]
     return Series(_array(values), _array([float(one.steps) for one, _ in pairs]))
 

@@ -41,7 +41,9 @@ class Stretches(Generic[P]):
         """Where ``window`` is to be added; None where it was counted before."""
         long = window.length_s >= LONG_WINDOW_S
         job = None if isinstance(window, HostWindow) or window.job is msgspec.UNSET else window.job
-        if not self._repeats.setdefault(long, Repeats()).is_new(window.start_s, (window.length_s, job)):
+        if not self._repeats.setdefault(long, Repeats()).is_new(
+            window.start_s, window.length_s, (window.length_s, job)
+        ):
             return None
         parts = self._open.setdefault(int(window.start_s // STRETCH_S), {})
         if long not in parts:

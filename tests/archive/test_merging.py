@@ -90,6 +90,27 @@ def test_old_windows_are_coarser_and_add_up_to_the_same(store: Store, ask: Ask):
 
 
 @pytest.mark.slow
+def test_of_joined_minutes_it_is_known_how_many_were_used(store: Store, ask: Ask):
+    """Two of five, one was not measured; joining them again, with a minute that comes late, changes nothing of that."""
+    busy = (0.9, 0.0, 0.0, 0.05)
+    commit(Writer(store), [device_window(at, mean={"utilization_ratio": one}) for at, one in enumerate(busy)], 1)
+    merged(store, NOW_S + 20 * DAY_S)
+    commit(Writer(store), [device_window(4, mean={})], 2)
+    merged(store, NOW_S + 20 * DAY_S)
+    assert ask("SELECT length_s, used_s, idle_s FROM device_window") == [(300.0, 120.0, 120.0)]
+
+
+@pytest.mark.slow
+def test_of_minutes_that_an_older_version_joined_it_is_not_known(store: Store, ask: Ask):
+    """Nor is it where a minute comes late."""
+    commit(Writer(store), [device_window(0, length_s=240.0)], 1)
+    merged(store, NOW_S + 20 * DAY_S)
+    commit(Writer(store), [device_window(4)], 2)
+    merged(store, NOW_S + 20 * DAY_S)
+    assert ask("SELECT length_s, used_s, idle_s FROM device_window") == [(300.0, None, None)]
+
+
+@pytest.mark.slow
 def test_minutes_that_come_late_join_those_that_are_coarse_already(store: Store, ask: Ask):
     commit(Writer(store), [device_window(0), device_window(1)], 1)
     merged(store, NOW_S + 20 * DAY_S)

@@ -152,3 +152,16 @@ def test_a_job_lost_what_page_and_reports_count(store: Store, ask: Ask):
         assert lost == pytest.approx(lost_s(jobs[name]))
         assert hours == pytest.approx(sum(share.device_hours for share in shares(jobs[name])))
     assert all(lost_s(jobs[name]) > 0.0 for name in "abcd")
+
+
+@pytest.mark.long
+def test_a_job_lost_in_the_period_what_its_steps_there_cost(store: Store, ask: Ask):
+    """Of a finding that began before, the part since; of one whose steps lie before, nothing."""
+    windows = [job_window(start_s=NOW_S - at * DAY_S, first_step=1000 - 100 * at, last_step=1000) for at in (9, 5)]
+    commit(Writer(store), [described(started_s=NOW_S - 9 * DAY_S), *windows])
+    cost = Cost(lost_s=100.0, gpu_hours=1.0, throughput_lost_ratio=0.1)
+    told = [finding(first_step=0, last_step=999, cost=cost), finding(id="f2", first_step=0, last_step=499, cost=cost)]
+    commit(Writer(store), told, 2, published_s=NOW_S - DAY_S)
+    assert ask("SELECT lost_s, lost_gpu_hours, findings FROM jobs", scope=WEEK) == [
+        (pytest.approx(50.0), pytest.approx(0.5), 2)
+    ]

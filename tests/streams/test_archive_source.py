@@ -76,6 +76,16 @@ def test_a_report_of_a_job_and_of_its_cluster_are_made_of_it(archive: str, tmp_p
 
 
 @pytest.mark.slow
+def test_of_a_cluster_findings_from_before_the_period_come_too(archive: str):
+    """They may still cost; windows from before do not come, and findings alone are no period."""
+    read = list(ArchiveSource(archive, cluster="c", since_s=1.7e9 + 400).events())
+    assert sum(isinstance(one.event, events.Finding) for one in read) == 4
+    assert min(one.event.start_s for one in read if isinstance(one.event, events.JobWindow)) >= 1.7e9 + 400
+    with pytest.raises(SourceError, match="in that time"):
+        list(ArchiveSource(archive, cluster="c", since_s=1.8e9).events())
+
+
+@pytest.mark.slow
 def test_two_jobs_of_it_are_compared(archive: str, capsys: pytest.CaptureFixture[str]):
     """Ten windows are too few to say which is slower, and it says so."""
     assert main(["compare", "train", "other", "--archive", archive]) == 2

@@ -35,6 +35,22 @@ def test_a_step_is_counted_once(meters):
     assert values.lateness["train",][1] == pytest.approx(2.4)
 
 
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_job_whose_clock_is_set_back_counts_on(meters, ahead):
+    """By an hour, or from an hour ahead; what a restart repeats after it counts once."""
+    shifts = [3600.0 if ahead and at < 20 else -3600.0 * (not ahead and at >= 60) for at in range(120)]
+    windows = [
+        job_window(start_s=1e6 + at + shift, length_s=1.0, steps=1, first_step=at, last_step=at)
+        for at, shift in enumerate(shifts)
+    ]
+    for window in [*windows[:70], *windows[40:70], *windows[70:]]:
+        meters.hear(JOB, window, 0.0, 0.0)
+    assert sum(meters.values(0.0, 0.0).step_times["train",][0]) == 120
+    meters.hear(JOB, job_window(start_s=1e6, first_step=0, last_step=9, step_median_s=1.0), 0.0, 0.0)
+    meters.hear(JOB, job_window(start_s=1e6 - 3600, first_step=10, last_step=19, step_median_s=3.0), 0.0, 0.0)
+    assert meters.values(0.0, 0.0).step_s == {("train",): 3.0}
+
+
 def test_only_the_slowest_ranks_are_told(meters):
     """Of the newest window that is whole, by their own time."""
     for rank in range(100):

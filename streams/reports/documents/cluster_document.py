@@ -99,9 +99,10 @@ def _lost(report: ClusterReport) -> list[Block]:
 def _nodes(report: ClusterReport) -> list[Block]:
     if not report.nodes:
         return []
+    several = len({one.cluster for one in report.nodes}) > 1
     rows = tuple(
         (
-            one.node,
+            f"{one.cluster}/{one.node}" if several else one.node,
             hours(one.lost_hours),
             str(one.findings),
             ", ".join(map(kind_words, one.kinds)),
@@ -196,6 +197,11 @@ def _rests(report: ClusterReport) -> list[str]:
     items = [f"{many(report.devices, 'device')} sampled. {used}"]
     if not report.devices:
         items = ["No device was sampled, so hours used and idle are not known: paceline collect samples them."]
+    if report.joined_hours:
+        items.append(
+            f"{hours(report.joined_hours)} device-hours are of five-minute windows that do not say how much of them a "
+            f"device was used: if it was busy at least {share(IDLE_RATIO)} on average, they count as used."
+        )
     if not report.next:
         items.append("No forecast of the cluster: start paceline forecaster.")
     return items + left_out_lines(report.left_out) + report.notes

@@ -1,19 +1,22 @@
 """A cluster over days: hours used, idle and lost, and which node they were lost to."""
 
+import msgspec
 import pytest
 
 from paceline.events import Cost, DeviceWindow
+from streams.reports import cluster_report
 from streams.reports.cluster_report import ClusterBuilder
 from streams.reports.documents.cluster_document import cluster_document
 from streams.reports.documents.document import Table
 from streams.reports.documents.quantities import UNKNOWN
-from tests.derived_events import finding, job_window
+from tests.derived_events import described, finding, job_window
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
 
 
-def device(start_s, busy, node="n", job=None, length_s=HOUR_S, **mean):
+def device(start_s, busy, node="n", job=None, length_s=HOUR_S, use=None, **mean):
     held = {} if job is None else {"job": job}
+    held |= {} if use is None else {"used_s": use[0], "idle_s": use[1]}
     means = mean | ({} if busy is None else {"utilization_ratio": busy})
     return DeviceWindow(
         cluster="c",
@@ -45,6 +48,25 @@ def test_hours_are_used_idle_held_or_not_measured(report_of):
         device(0, 0.9), device(HOUR_S, 0.0), device(2 * HOUR_S, 0.01, job="j"), device(3 * HOUR_S, None)
     ).use
     assert (use.used, use.idle, use.held, use.unknown) == (1.0, 2.0, 1.0, 1.0)
+
+
+def test_of_joined_windows_the_part_that_was_used_counts(report_of):
+    """A GPU that was busy for one minute of five is idle for four; what a window cannot hold is cut off."""
+    joined = [
+        device(0, 0.18, job="j", length_s=300.0, use=(60.0, 180.0)),
+        device(300.0, 0.18, length_s=300.0, use=(9e9, -5.0)),
+    ]
+    report = report_of(*joined)
+    assert [round(3600 * one) for one in report.use] == [360, 180, 180, 60]
+    assert report.joined_hours == 0
+
+
+def test_joined_windows_that_do_not_say_how_long_they_were_used_are_named(report_of):
+    """Of an archive that an older version wrote: they count by their mean. Of one that was never busy it is known."""
+    report = report_of(device(0, 0.18, length_s=300.0), device(300.0, 0.0, length_s=300.0))
+    assert (report.use.used, report.joined_hours) == (pytest.approx(1 / 12), pytest.approx(1 / 12))
+    assert any("do not say" in str(one) for one in cluster_document(report).blocks)
+    assert not any("do not say" in str(one) for one in cluster_document(report_of(device(0, 0.0))).blocks)
 
 
 def test_windows_of_two_lengths_and_repetitions_count_once(report_of):
@@ -94,6 +116,78 @@ def test_other_clusters_and_older_windows_are_left_out(report_of):
     assert report_of(device(0, 0.9), cluster="other").devices == 0
 
 
+def test_nodes_of_one_name_in_two_clusters_are_apart(report_of):
+    """Each has its own hours and findings, and its cluster before its name."""
+    cost = Cost(lost_s=360.0, gpu_hours=4.0, throughput_lost_ratio=0.5)
+    east = msgspec.structs.replace(device(0, 0.9, node="gpu-01"), cluster="east")
+    west = msgspec.structs.replace(device(0, 0.0, node="gpu-01", throttled_ratio=1.0), cluster="west")
+    slow = finding(cluster="east", nodes=["gpu-01"], cost=cost)
+    report = report_of(east, west, job_window(cluster="east"), slow)
+    assert [(one.cluster, one.node, one.use.used, one.lost_hours, one.throttled_hours) for one in report.nodes] == [
+        ("east", "gpu-01", 1.0, pytest.approx(4.0), 0.0),
+        ("west", "gpu-01", 0.0, 0.0, 1.0),
+    ]
+    (table,) = (
+        one
+        for one in cluster_document(report).blocks
+        if isinstance(one, Table) and one.head[1] == "device-hours lost to it"
+    )
+    assert [row[0] for row in table.rows] == ["east/gpu-01", "west/gpu-01"]
+
+
 def test_an_empty_period_is_empty(report_of):
     """Not an error of the builder."""
     assert (report_of().from_s, report_of().jobs) == (None, [])
+
+
+def run_of_a_week(revisions_h, recovered_h=None):
+    """Two hundred hours of a step a second on 8 GPUs, a fifth of it lost; what was heard of it in the last day."""
+    builder = ClusterBuilder("c", from_s=176 * HOUR_S)
+    for hour in range(200):
+        steps = 3600 * hour
+        if hour in revisions_h:
+            cost = Cost(lost_s=steps * 0.2, gpu_hours=steps * 0.2 * 8 / HOUR_S, throughput_lost_ratio=0.2)
+            state = "recovered" if hour == recovered_h else "confirmed"
+            builder.update(finding(revision=hour, state=state, first_step=0, last_step=steps, cost=cost), steps)
+        window = job_window(start_s=steps, length_s=HOUR_S, steps=3600, first_step=steps, last_step=steps + 3599)
+        builder.update(window, steps + HOUR_S)
+    return builder.report()
+
+
+@pytest.mark.parametrize("revisions_h", [(1, 2, 4, 8, 16, 32, 64, 128), (100, 180), (199,)])
+def test_of_a_finding_the_steps_since_cost(revisions_h):
+    """Whenever its last revision was published: a fifth of a day of 8 GPUs."""
+    report = run_of_a_week(revisions_h)
+    assert report.lost_hours == pytest.approx(0.2 * 24 * 8, rel=1e-3)
+    assert [one.lost_hours for one in report.nodes] == [pytest.approx(report.lost_hours)]
+    assert sum(day.lost_hours for day in report.days) == pytest.approx(report.lost_hours)
+
+
+def test_of_a_finding_that_was_over_before_nothing_is_told():
+    """Neither its cost nor its node."""
+    report = run_of_a_week((1, 2, 4, 100), recovered_h=100)
+    assert (report.lost, report.nodes, [job.episodes for job in report.jobs]) == ([], [], [[]])
+
+
+def test_of_a_job_that_began_since_all_steps_count(report_of):
+    """Also those whose windows are missing."""
+    window = job_window(start_s=DAY_S, first_step=150, last_step=209)
+    assert report_of(window, finding(state="recovered"), from_s=100.0).lost_hours == pytest.approx(0.03 * 51 / 101)
+    whole = report_of(described(started_s=100.0), window, finding(state="recovered"), from_s=100.0)
+    assert whole.lost_hours == pytest.approx(0.03)
+
+
+def test_a_job_that_was_over_before_is_not_listed():
+    """Its findings are heard, and belong to no window."""
+    builder = ClusterBuilder("c", from_s=DAY_S)
+    builder.update(finding(), 0.0)
+    assert builder.report().jobs == []
+
+
+def test_findings_of_many_jobs_before_are_bounded(monkeypatch):
+    """The jobs heard last are kept."""
+    monkeypatch.setattr(cluster_report, "MOST_JOBS", 2)
+    builder = ClusterBuilder("c", from_s=DAY_S)
+    for number in range(5):
+        builder.update(finding(job=f"job-{number}", first_step=100, last_step=109), float(number))
+    assert [job for _, job, _ in builder.earlier] == ["job-3", "job-4"]

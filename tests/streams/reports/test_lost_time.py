@@ -55,3 +55,27 @@ def test_a_thousand_findings_of_equal_steps_are_one():
     """Many at once take no longer than their number, and count once."""
     many = [costing(10.0, 0, 99, id=str(number)) for number in range(1000)]
     assert sum(counted_hours(many).values()) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("state", "within", "steps"),
+    [
+        ("recovered", range(50, 300), 50),
+        ("recovered", range(100, 300), 0),
+        ("recovered", range(60), 100),
+        ("confirmed", range(50, 130), 80),
+        ("confirmed", range(150, 1000), 50),
+        ("confirmed", range(200, 1000), 0),
+    ],
+)
+def test_of_a_part_of_the_steps_only_those_count(state, within, steps):
+    """A finding that lasts goes on as long as its job, to twice its length: it would have been told again then."""
+    lost = lost_time([costing(10.0, 0, 99, state=state)], within)
+    assert [one.lost_s for one in lost] == ([pytest.approx(steps / 10)] if steps else [])
+    assert sum(one.device_hours for one in lost) == pytest.approx(steps / 1000)
+
+
+def test_a_hang_comes_after_the_last_step_and_counts_whole():
+    """The step that it stood in was not finished, and is one."""
+    (one,) = lost_time([costing(90.0, 500, 500, kind="hang", state="confirmed")], range(100, 500))
+    assert one.lost_s == 90.0

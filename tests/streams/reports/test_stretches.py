@@ -111,12 +111,21 @@ def test_devices_of_one_name_on_two_nodes_or_in_two_clusters_are_apart():
     assert use.sums().total.used == pytest.approx(4 / 60)
 
 
+def test_a_gpu_under_mig_is_one_gpu():
+    """Its instances tell of themselves beside it."""
+    _, use = both(*(device(0.0, name=name) for name in ("GPU-a", "MIG-1", "MIG-2", "MIG-GPU-a/7/0")))
+    assert (use.devices, use.sums().total.used) == (1, pytest.approx(1 / 60))
+
+
 def test_days_and_nodes_are_the_same_hours():
     """Stretches that are past and those that are open."""
     windows = [device(86_400.0 * day + 60.0 * at, node=node) for day in range(2) for at in range(30) for node in "ab"]
     sums = both(*windows)[1].sums()
     assert {day: use.used for day, use in sums.days.items()} == {0: pytest.approx(1.0), 1: pytest.approx(1.0)}
-    assert {node: use.used for node, use in sums.nodes.items()} == {"a": pytest.approx(1.0), "b": pytest.approx(1.0)}
+    assert {node: use.used for (_, node), use in sums.nodes.items()} == {
+        "a": pytest.approx(1.0),
+        "b": pytest.approx(1.0),
+    }
 
 
 def test_what_is_beyond_the_limits_is_counted(monkeypatch):
