@@ -60,6 +60,9 @@ def parser() -> argparse.ArgumentParser:
     which.add_argument("--nodes", metavar="N", nargs="+", help="these nodes, and the jobs that run there")
     which.add_argument("--all", action="store_true", help="everything (the default)")
     start.add_argument(
+        "--cluster", metavar="C", help="only of this cluster; needed only if several run a job of this name"
+    )
+    start.add_argument(
         "--interval", type=seconds(0.05, 60.0), metavar="S", help="collectors sample every S seconds for it"
     )
     start.add_argument("--keep", action="store_true", help="with --job: continue after the job's end, until stopped")
@@ -117,6 +120,8 @@ def _start(client: ControlClient, args: argparse.Namespace) -> int:
     body: dict[str, Any] = {"name": args.name, "devices": args.devices, "adaptive": args.adaptive}
     if args.keep:
         body["keep"] = True
+    if args.cluster:
+        body["cluster"] = args.cluster
     if args.interval is not None:
         body["interval_s"] = args.interval
     if args.job:
