@@ -24,6 +24,7 @@ PROGRAM = "paceline session"
 EXAMPLES = """examples:
   paceline session start tuesday --job resnet-7                 a job and its nodes; ends 2 min after the job
   paceline session start all-week --job resnet-7 --keep         goes on when that job has ended, with its next run
+  paceline session start tuesday --job train --cluster east     where several clusters run a job of this name
   paceline session start racks --nodes n1 n2 --interval 0.2     two nodes, sampled five times a second
   paceline session start night --all --interval 0.2 --adaptive  everything; faster only while something changes
   paceline session list
