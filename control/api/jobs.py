@@ -66,7 +66,7 @@ def _thresholds(
     token: Sequence[Any],
     threshold_refusal: ThresholdRefusal,
 ) -> None:
-    @routes.get("/{job}/thresholds", responses=CONFLICT)
+    @routes.get("/{job}/thresholds", responses={**CONFLICT, **BODY})
     def thresholds(job: str, cluster: ClusterQuery = None) -> dict[str, Any]:
         """What was set for a job; nothing where all have their defaults."""
         cluster = cluster_of(book, job, cluster, own)
@@ -88,7 +88,7 @@ def _thresholds(
 
 
 def _plans(routes: APIRouter, book: Book, outgoing: Publishes, own: str, token: Sequence[Any]) -> None:
-    @routes.get("/{job}/plan", responses={**NOT_FOUND, **CONFLICT})
+    @routes.get("/{job}/plan", responses={**NOT_FOUND, **CONFLICT, **BODY})
     def plan(job: str, cluster: ClusterQuery = None) -> dict[str, Any]:
         """How a job's batches are shared out."""
         return dict(msgspec.to_builtins(_plan(book, job, cluster_of(book, job, cluster, own))))

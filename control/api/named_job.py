@@ -13,8 +13,8 @@ from ..book import Book
 LONGEST = 1024
 _WHICH = "Only needed where several clusters have a job of this name."
 #: The cluster, in a body and in an address.
-ClusterAsked = Annotated[str | None, Field(max_length=LONGEST, description=_WHICH, examples=["east"])]
-ClusterQuery = Annotated[str | None, Query(max_length=LONGEST, description=_WHICH)]
+ClusterAsked = Annotated[str | None, Field(min_length=1, max_length=LONGEST, description=_WHICH, examples=["east"])]
+ClusterQuery = Annotated[str | None, Query(min_length=1, max_length=LONGEST, description=_WHICH)]
 
 
 def cluster_of(book: Book, job: str, asked: str | None, own: str) -> str:
