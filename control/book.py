@@ -1,7 +1,8 @@
 """What the bus says now: sessions, suggestions, thresholds, plans, who was heard, and what came of commands.
 
 Rule of this file: pure and bounded, in entries and in bytes; time is an argument. It is read from the bus at every
-start, so that control holds nothing that another control would not know.
+start, so that control holds nothing that another control would not know. A job is known by its cluster and its name:
+several clusters may share the brokers.
 """
 
 import threading
@@ -19,9 +20,11 @@ from paceline.events import (
     Suggestion,
     Thresholds,
 )
-from paceline.held_bytes import BoundedMapping, size_of
+from paceline.held_bytes import BoundedMapping
 from paceline.job_life import JobLife
 from paceline.topics import SESSION, SUGGESTION, Topic
+
+from .job_clusters import JobClusters
 
 #: Entries of each kind at most: their names come from outside.
 MOST_SUGGESTIONS, MOST_JOBS, MOST_NODES, MOST_SESSIONS, MOST_ANSWERS = 10_000, 10_000, 20_000, 10_000, 5_000
@@ -49,9 +52,12 @@ class Heard(NamedTuple):
 class KnownJob(NamedTuple):
     """The newest run of a job, as its nodes described it; ``world_size`` 0: not known."""
 
-    cluster: str
     world_size: int
     life: JobLife
+
+
+#: A job: its cluster, and its name there.
+JobName = tuple[str, str]
 
 
 class Book:
@@ -72,9 +78,9 @@ class Book:
     def _empty(self) -> None:
         self._sessions = BoundedMapping[str, SessionState](MOST_SESSIONS, SESSION_BYTES)
         self._suggestions = BoundedMapping[str, Suggestion](MOST_SUGGESTIONS, SUGGESTION_BYTES)
-        self._thresholds = BoundedMapping[str, Thresholds](MOST_JOBS, THRESHOLD_BYTES)
-        self._plans = BoundedMapping[str, BalancePlan](MOST_JOBS, PLAN_BYTES)
-        self._jobs = BoundedMapping[str, KnownJob](MOST_JOBS, JOB_BYTES)
+        self._thresholds = BoundedMapping[JobName, Thresholds](MOST_JOBS, THRESHOLD_BYTES)
+        self._plans = BoundedMapping[JobName, BalancePlan](MOST_JOBS, PLAN_BYTES)
+        self._jobs = BoundedMapping[JobName, KnownJob](MOST_JOBS, JOB_BYTES)
         self._nodes = BoundedMapping[str, Heard](MOST_NODES, NODE_BYTES)
         self._inventory = BoundedMapping[str, bytes](MOST_NODES, INVENTORY_BYTES)
         self._answers = BoundedMapping[str, list[AuditEntry]](MOST_ANSWERS, ANSWER_BYTES)
@@ -89,11 +95,11 @@ class Book:
             elif isinstance(event, Suggestion):
                 self._suggestions.put(event.id, event, unpacked)
             elif isinstance(event, Thresholds):
-                self._thresholds.put(event.job, event, unpacked)
+                self._thresholds.put((event.cluster, event.job), event, unpacked)
             elif isinstance(event, BalancePlan):
-                known = self._plans.get(event.job)
+                known = self._plans.get((event.cluster, event.job))
                 if known is None or _replaces(event, known):
-                    self._plans.put(event.job, event, unpacked)
+                    self._plans.put((event.cluster, event.job), event, unpacked)
             elif isinstance(event, JobDescribed):
                 self._described(event)
             elif isinstance(event, NodeDescribed):
@@ -131,25 +137,35 @@ class Book:
         with self._lock:
             return list(self._suggestions.values())
 
-    def thresholds(self, job: str) -> Thresholds | None:
+    def thresholds(self, cluster: str, job: str) -> Thresholds | None:
         """What was last set for a job."""
         with self._lock:
-            return self._thresholds.get(job)
+            return self._thresholds.get((cluster, job))
 
-    def plan(self, job: str) -> BalancePlan | None:
+    def plan(self, cluster: str, job: str) -> BalancePlan | None:
         """How a job's batches are shared out."""
         with self._lock:
-            return self._plans.get(job)
+            return self._plans.get((cluster, job))
 
-    def job(self, job: str) -> KnownJob | None:
+    def job(self, cluster: str, job: str) -> KnownJob | None:
         """The newest run of a job; None of one that was never described."""
         with self._lock:
-            return self._jobs.get(job)
+            return self._jobs.get((cluster, job))
+
+    def clusters(self, job: str) -> JobClusters:
+        """The clusters that have a job of this name."""
+        with self._lock:
+            described = {cluster: known for (cluster, name), known in self._jobs.items() if name == job}
+            named = {cluster for held in (self._thresholds, self._plans) for cluster, name in held if name == job}
+        running = {cluster for cluster, known in described.items() if known.life.ended_s is None}
+        return JobClusters(sorted(running), sorted(described.keys() - running), sorted(named - described.keys()))
 
     def running(self) -> list[str]:
-        """The jobs that have not ended, those that were described last first."""
+        """The jobs that have not ended, those that were described last first; with their clusters, if it is several."""
         with self._lock:
-            return [name for name, known in self._jobs.items() if known.life.ended_s is None][::-1]
+            several = len({cluster for cluster, _ in self._jobs}) > 1
+            running = [name for name, known in self._jobs.items() if known.life.ended_s is None]
+        return [f"{job[:100]} in {cluster[:100]}" if several else job for cluster, job in reversed(running)]
 
     def knows_node(self, node: str) -> bool:
         """Whether anything was received of the node."""
@@ -177,13 +193,14 @@ class Book:
             return list(self._audit.values())[::-1][:limit]
 
     def _described(self, event: JobDescribed) -> None:
-        known = self._jobs.get(event.job)
+        name = (event.cluster, event.job)
+        known = self._jobs.get(name)
         if known is None or known.life.succeeded_by(event):
-            known = KnownJob(event.cluster, event.world_size, JobLife(event.attempt))
+            known = KnownJob(event.world_size, JobLife(event.attempt))
         known.life.update(event)
         if event.attempt == known.life.attempt:
-            known = known._replace(cluster=event.cluster, world_size=event.world_size)
-        self._jobs.put(event.job, known, _ENTRY_BYTES + size_of(known.cluster) + known.life.held_bytes)
+            known = known._replace(world_size=event.world_size)
+        self._jobs.put(name, known, _ENTRY_BYTES + known.life.held_bytes)
 
     def _heard(self, event: DeviceSamples | HostSamples, raw: bytes, now_s: float) -> None:
         known = self._nodes.get(event.node) or Heard(now_s)

@@ -78,22 +78,23 @@ class CaptureTold(NamedTuple):
     """A capture as it stands: its ranks with state, reason and bytes so far."""
 
     capture: str
+    cluster: str
     job: str
     steps: int
     ranks: list[dict[str, Any]]
 
 
 class _Capture:
-    def __init__(self, job: str, steps: int, asked_s: float | None) -> None:
+    def __init__(self, cluster: str, job: str, steps: int, asked_s: float | None) -> None:
         #: ``asked_s`` None: another control asked for it.
-        self.job, self.steps, self.asked_s = job, steps, asked_s
+        self.cluster, self.job, self.steps, self.asked_s = cluster, job, steps, asked_s
         self.ranks: OrderedDict[int, _Trace] = OrderedDict()
         self.answered_s: float | None = None
 
     @property
     def size(self) -> int:
-        """What it takes in memory, with the name of its job."""
-        return size_of(self.job) + sum(trace.size for trace in self.ranks.values())
+        """What it takes in memory, with the names of its cluster and job."""
+        return size_of(self.cluster) + size_of(self.job) + sum(trace.size for trace in self.ranks.values())
 
     def tick(self, now_s: float) -> None:
         """Give up ranks of whom nothing more will come."""
@@ -116,10 +117,12 @@ class CaptureBook:
         self._captures: OrderedDict[str, _Capture] = OrderedDict()
         self._commands: OrderedDict[str, str] = OrderedDict()
 
-    def begin(self, capture: str, job: str, ranks: list[int], steps: int, command: str, now_s: float) -> None:
+    def begin(
+        self, capture: str, cluster: str, job: str, ranks: list[int], steps: int, command: str, now_s: float
+    ) -> None:
         """It was asked for, by a command with this id."""
         with self._lock:
-            made = self._captures[capture] = _Capture(job, steps, now_s)
+            made = self._captures[capture] = _Capture(cluster, job, steps, now_s)
             made.ranks = OrderedDict((rank, _Trace()) for rank in ranks)
             self._commands[command] = capture
             self._bound(made)
@@ -129,8 +132,9 @@ class CaptureBook:
         with self._lock:
             held = self._captures.get(piece.capture)
             if held is None:
-                held = self._captures[piece.capture] = _Capture(piece.job, 0, None)
-            if held.job == piece.job and (piece.rank in held.ranks or (held.steps == 0 and len(held.ranks) < 64)):
+                held = self._captures[piece.capture] = _Capture(piece.cluster, piece.job, 0, None)
+            own = (held.cluster, held.job) == (piece.cluster, piece.job)
+            if own and (piece.rank in held.ranks or (held.steps == 0 and len(held.ranks) < 64)):
                 trace = held.ranks.setdefault(piece.rank, _Trace())
                 trace.take(piece)
                 self._bound(held, trace)
@@ -164,7 +168,7 @@ class CaptureBook:
                 {"rank": rank, "state": one.state, "reason": one.reason, "bytes": one.bytes, "node": one.node}
                 for rank, one in held.ranks.items()
             ]
-            return CaptureTold(capture, held.job, held.steps, rows)
+            return CaptureTold(capture, held.cluster, held.job, held.steps, rows)
 
     def all(self, now_s: float) -> list[CaptureTold]:
         """All that are kept, the newest first."""

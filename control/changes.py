@@ -226,9 +226,10 @@ def _target(name: str) -> str:
 
 
 def _about(definition: Definition) -> str:
+    where = f" in {definition.only_cluster[:100]}" if definition.only_cluster else ""
     if definition.job:
-        return f"job {definition.job}"
-    return f"nodes {', '.join(definition.nodes)}"[:400] if definition.nodes else "everything"
+        return f"job {definition.job}{where}"
+    return (f"nodes {', '.join(definition.nodes)}"[:300] if definition.nodes else "everything") + where
 
 
 def _damaged(name: str, reason: str, host: str) -> SessionState:

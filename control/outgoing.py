@@ -35,15 +35,15 @@ class Outgoing:
         if cause := self._waits():
             raise RefusedError(503, "brokers", f"{cause}; nothing was changed, see /readyz"[:1000])
 
-    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str, cluster: str = "") -> str:
-        """Ask services of ``cluster`` for something, of our own where it is not said; the command's id.
+    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str, cluster: str) -> str:
+        """Ask services of ``cluster`` for something; the command's id.
 
         Raises:
             RefusedError: 503 the brokers are away, 422 it is no command.
         """
         command = Command(
             id=secrets.token_hex(8),
-            cluster=cluster or self._cluster,
+            cluster=cluster,
             target=target,
             action=action,
             arguments=arguments,
@@ -73,11 +73,11 @@ class Outgoing:
         else:
             self._publisher.publish(SESSION, state)
 
-    def audit(self, action: str, target: str, issuer: str, reason: str) -> None:
-        """Note in the audit log what was changed here, and for whom."""
+    def audit(self, action: str, target: str, issuer: str, reason: str, cluster: str | None = None) -> None:
+        """Note in the audit log what was changed here, and for whom: in ``cluster``, in our own by default."""
         entry = AuditEntry(
             command_id=secrets.token_hex(8),
-            cluster=self._cluster,
+            cluster=self._cluster if cluster is None else cluster,
             target=target[:256],
             action=action,
             issuer=issuer,

@@ -66,10 +66,6 @@ def serve(args: argparse.Namespace) -> int:
     changes = SessionChanges(store, launcher, book, Teller(outgoing.session, outgoing.audit, outgoing.check))
     allowed, ending = guard(token, CONTROL_TOKEN), threading.Event()
 
-    def cluster_of(job: str) -> str:
-        known = book.job(job)
-        return known.cluster if known else cluster
-
     def end() -> None:
         ending.set()
         launcher.tell_to_pause()
@@ -77,8 +73,8 @@ def serve(args: argparse.Namespace) -> int:
     routers = [
         sessions.router(changes, book, sessions.Reading(store, ending, time.monotonic), cluster, allowed),
         suggestions.router(book, outgoing, allowed),
-        jobs.router(book, outgoing, cluster_of, allowed, _threshold_refusal()),
-        captures.router(traces, book, outgoing, cluster_of, allowed),
+        jobs.router(book, outgoing, cluster, allowed, _threshold_refusal()),
+        captures.router(traces, book, outgoing, cluster, allowed),
         gswarm.router(book, changes, cluster, allowed),
     ]
     meters = Meters(

@@ -1,4 +1,4 @@
-"""Which messages belong to a job, with the nodes it runs on, or to nodes, with the jobs that run there.
+"""Which messages belong to a job, with the nodes it runs on, or to nodes, with the jobs that run there, in a cluster.
 
 Rule of this file: pure. What belongs together is learned from the messages themselves, so a node counts from the
 first message of the job that names it, and a job from the first that says it runs on one of the nodes.
@@ -35,16 +35,23 @@ def head(topic: Topic, value: bytes) -> Head:
 
 
 class Selection:
-    """The messages of one job, or of ``on_nodes``; of all where neither is given."""
+    """The messages of one job, or of ``on_nodes``; of all where neither is given. With ``cluster`` only those of it.
 
-    def __init__(self, job: str | None = None, on_nodes: Collection[str] = ()) -> None:
+    What names no cluster, because it is no event, is taken by its key alone.
+    """
+
+    def __init__(self, job: str | None = None, on_nodes: Collection[str] = (), cluster: str = "") -> None:
         self._job, self._on_nodes = job, frozenset(on_nodes)
+        #: May be given later, when it is known.
+        self.cluster = cluster
         #: The nodes that the job was seen on, or the jobs that were seen on the nodes.
         self.nodes: set[str] = set()
         self.jobs: set[str] = set()
 
     def takes(self, topic: str, key: str | None, value: bytes) -> bool:
         """Whether the message is selected."""
+        if self.cluster and topic in BY_NAME and head(BY_NAME[topic], value).cluster not in ("", self.cluster):
+            return False
         if self._job is None and not self._on_nodes:
             return True
         if key is None or topic not in BY_NAME:

@@ -330,3 +330,14 @@ def listed(kind: str, names: Sequence[str]) -> str:
         return f"there is no {kind}"
     more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
     return f"{kind}{'s' * (len(names) > 1)}: {', '.join(name[:100] for name in names[:MOST_LISTED])}{more}"
+
+
+def joined(names: Sequence[str]) -> str:
+    """Names in a sentence, of one or more.
+
+    >>> joined(["a"]), joined(["a", "b", "c"]), joined([str(number) for number in range(10)])
+    ('a', 'a, b and c', '0, 1, 2, 3, 4, 5, 6, 7 and 2 more')
+    """
+    shown = [name[:100] for name in names[:MOST_LISTED]]
+    last = f"{len(names) - len(shown)} more" if len(names) > len(shown) else shown.pop()
+    return f"{', '.join(shown)} and {last}" if shown else last

@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
 def _send(args: argparse.Namespace, values: dict[str, float]) -> int:
     try:
         settings = BrokerSettings.from_environ(os.environ, args.brokers)
-        cluster = CLUSTER.read(os.environ)
+        cluster = args.cluster or CLUSTER.read(os.environ)
     except SettingError as error:
         return _refuse(str(error))
     try:
@@ -106,6 +106,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("values", nargs="*", metavar="NAME=NUMBER", help="thresholds; all others keep the default")
     parser.add_argument("--job", metavar="J", help="the job")
+    parser.add_argument("--cluster", metavar="C", help="the job's cluster (default: PACELINE_CLUSTER)")
     parser.add_argument("--attempt", type=int, default=0, metavar="N", help="the job's attempt (default: 0)")
     parser.add_argument("--anyway", action="store_true", help="set them even if no such job has reported yet")
     parser.add_argument("--list", action="store_true", help="the thresholds, with default and limits")

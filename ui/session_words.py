@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from paceline import words
 
+from .snapshot import name_of
+
 Tone = Literal["good", "wait", "lost", "ended"]
 TONES: dict[str, Tone] = {
     "starting": "wait",
@@ -48,13 +50,19 @@ def state(session: Mapping[str, Any]) -> tuple[Tone, str]:
     return TONES.get(name, "wait"), name
 
 
+def job_name(session: Mapping[str, Any]) -> str:
+    """The job that it records, as pages call it; empty where it records no single one."""
+    job = text(session, "job")
+    return name_of(text(session, "cluster") or "default", job) if job else ""
+
+
 def subject(session: Mapping[str, Any]) -> str:
     """What it records.
 
-    >>> subject({"job": "resnet-7"}), subject({"nodes": ["n1", "n2"]}), subject({})
-    ('job resnet-7', 'nodes n1, n2', 'everything')
+    >>> subject({"job": "resnet-7", "cluster": "east"}), subject({"nodes": ["n1", "n2"]}), subject({})
+    ('job east/resnet-7', 'nodes n1, n2', 'everything')
     """
-    if job := text(session, "job"):
+    if job := job_name(session):
         return f"job {job}"
     nodes = session.get("nodes")
     named = [str(node)[:100] for node in nodes[:5]] if isinstance(nodes, list) else []

@@ -16,6 +16,7 @@ from paceline.words import listed
 
 from ..book import Book
 from ..captures import CaptureBook
+from .named_job import ClusterAsked, cluster_of
 from .publishes import Publishes
 from .shapes import AWAY, BODY, CONFLICT, Asker, Strict
 
@@ -25,6 +26,7 @@ Rank = Annotated[int, Field(ge=0, lt=RANK_LIMIT)]
 class CaptureWish(Strict):
     """Which ranks, and how many whole steps of each."""
 
+    cluster: ClusterAsked = None
     ranks: list[Rank] = Field(min_length=1, max_length=16, examples=[[2, 5]])
     steps: int = Field(3, ge=1, le=20)
 
@@ -33,6 +35,7 @@ class CaptureState(BaseModel):
     """The state of a capture; a rank is asked, running, arriving, done or failed."""
 
     capture: str
+    cluster: str
     job: str
     steps: int
     ranks: list[dict[str, Any]]
@@ -42,13 +45,13 @@ def router(
     book: CaptureBook,
     jobs: Book,
     outgoing: Publishes,
-    cluster_of: Callable[[str], str],
+    own: str,
     allowed: Callable[..., None],
     clock: Callable[[], float] = time.monotonic,
 ) -> APIRouter:
-    """The routes over ``book``; a wish reaches one of ``jobs`` in ``cluster_of`` it, for who is ``allowed``.
+    """The routes over ``book``; a wish reaches one of ``jobs``, for who is ``allowed``.
 
-    ``clock`` is that of whoever reads the answers into ``book``.
+    A job that is not known is of the cluster ``own``. ``clock`` is that of whoever reads the answers into ``book``.
     """
     routes = APIRouter(prefix="/v1", tags=["captures"])
 
@@ -62,11 +65,11 @@ def router(
         """Ask ranks of a running job for PyTorch profiler traces."""
         ranks = sorted(set(sent.ranks))
         outgoing.check()
-        _check_job(jobs, job, ranks)
+        cluster = _check_job(jobs, job, ranks, sent.cluster, own)
         capture = secrets.token_hex(8)
         arguments = {"capture": capture, "ranks": ",".join(map(str, ranks)), "steps": sent.steps}
-        command = outgoing.command(job_target(job), CAPTURE, arguments, asker, cluster_of(job))
-        book.begin(capture, job, ranks, sent.steps, command, clock())
+        command = outgoing.command(job_target(job), CAPTURE, arguments, asker, cluster)
+        book.begin(capture, cluster, job, ranks, sent.steps, command, clock())
         return _state(book, capture, clock())
 
     @routes.get("/captures")
@@ -98,17 +101,20 @@ def router(
     return routes
 
 
-def _check_job(jobs: Book, job: str, ranks: list[int]) -> None:
-    """Refuse what cannot come: of a job that there is not, that has ended, or that has no such rank."""
-    known = jobs.job(job)
+def _check_job(jobs: Book, job: str, ranks: list[int], asked: str | None, own: str) -> str:
+    """The job's cluster; refuses what cannot come: of a job that there is not, that has ended, or without that rank."""
+    cluster = cluster_of(jobs, job, asked, own)
+    known, name = jobs.job(cluster, job), repr(job[:100])
+    where = f" in {cluster[:100]}" if asked is not None else ""
     if known is None:
-        raise RefusedError(404, "job", f"no job {job[:100]!r}; {listed('running job', jobs.running())}")
+        raise RefusedError(404, "job", f"no job {name}{where}; {listed('running job', jobs.running())}")
     if known.life.ended_s is not None:
-        raise RefusedError(409, "job", f"{job[:100]!r} has ended; {listed('running job', jobs.running())}")
+        raise RefusedError(409, "job", f"{name} has ended{where}; {listed('running job', jobs.running())}")
     beyond = [rank for rank in ranks if known.world_size and rank >= known.world_size]
     if beyond:
-        asked = f"no rank {', '.join(map(str, beyond))} in {job[:100]!r}"
-        raise RefusedError(422, "ranks", f"{asked}: ranks run from 0 to {known.world_size - 1}")
+        none = f"no rank {', '.join(map(str, beyond))} in {name}"
+        raise RefusedError(422, "ranks", f"{none}: ranks run from 0 to {known.world_size - 1}")
+    return cluster
 
 
 def _state(book: CaptureBook, capture: str, now_s: float) -> CaptureState:

@@ -15,6 +15,7 @@ from paceline.web.failures import NOT_FOUND, RefusedError
 from paceline.web.token import GUARDED
 
 from ..book import Book
+from .named_job import ClusterAsked, ClusterQuery, cluster_of
 from .publishes import Publishes
 from .shapes import AWAY, BODY, CONFLICT, Asker, Strict
 
@@ -26,6 +27,7 @@ ThresholdRefusal = Callable[[str, float], str | None]
 class ThresholdsAsked(Strict):
     """Thresholds of the diagnosis of a job; those that are left out go back to their defaults."""
 
+    cluster: ClusterAsked = None
     attempt: int = Field(0, ge=0, le=2**31)
     values: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = Field(
         max_length=MOST_THRESHOLDS, examples=[{"least_excess": 0.05}]
@@ -36,6 +38,7 @@ class ThresholdsAsked(Strict):
 class PlanAsked(Strict):
     """Samples a rank, for a job whose ranks follow plans of the bus (`source="kafka"`)."""
 
+    cluster: ClusterAsked = None
     shares: list[Annotated[int, Field(ge=1, le=2**31)]] = Field(min_length=1, max_length=MOST_BALANCED)
     because: str = Field("", max_length=256)
 
@@ -43,15 +46,15 @@ class PlanAsked(Strict):
 def router(
     book: Book,
     outgoing: Publishes,
-    cluster_of: Callable[[str], str],
+    own: str,
     allowed: Callable[..., None],
     threshold_refusal: ThresholdRefusal,
 ) -> APIRouter:
-    """The routes over ``book``; changes reach the job in ``cluster_of`` it, for who is ``allowed``."""
+    """The routes over ``book``, for who is ``allowed``; a job that is not known is of the cluster ``own``."""
     routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
     token = [Depends(allowed)]
-    _thresholds(routes, book, outgoing, cluster_of, token, threshold_refusal)
-    _plans(routes, book, outgoing, token)
+    _thresholds(routes, book, outgoing, own, token, threshold_refusal)
+    _plans(routes, book, outgoing, own, token)
     return routes
 
 
@@ -59,34 +62,36 @@ def _thresholds(
     routes: APIRouter,
     book: Book,
     outgoing: Publishes,
-    cluster_of: Callable[[str], str],
+    own: str,
     token: Sequence[Any],
     threshold_refusal: ThresholdRefusal,
 ) -> None:
-    @routes.get("/{job}/thresholds")
-    def thresholds(job: str) -> dict[str, Any]:
+    @routes.get("/{job}/thresholds", responses={**CONFLICT, **BODY})
+    def thresholds(job: str, cluster: ClusterQuery = None) -> dict[str, Any]:
         """What was set for a job; nothing where all have their defaults."""
-        held = book.thresholds(job)
-        return {"job": job, "attempt": held.attempt if held else 0, "values": held.values if held else {}}
+        cluster = cluster_of(book, job, cluster, own)
+        held = book.thresholds(cluster, job)
+        attempt, values = (held.attempt, held.values) if held else (0, {})
+        return {"cluster": cluster, "job": job, "attempt": attempt, "values": values}
 
-    @routes.put("/{job}/thresholds", dependencies=token, responses={**GUARDED, **BODY, **AWAY})
+    @routes.put("/{job}/thresholds", dependencies=token, responses={**GUARDED, **CONFLICT, **BODY, **AWAY})
     def set_thresholds(job: str, sent: ThresholdsAsked, asker: Asker) -> dict[str, Any]:
         """Change the thresholds of a job, also while it runs."""
         for name, value in sent.values.items():
             if reason := threshold_refusal(name, value):
                 raise RefusedError(422, f"values.{name}"[:100], reason[:1000])
         _check_job(job)
-        asked = Thresholds(cluster=cluster_of(job), job=job, attempt=sent.attempt, values=sent.values)
-        outgoing.event(THRESHOLD, asked)
-        outgoing.audit("set_thresholds", f"job:{job}", asker, sent.because)
-        return {"job": job, "attempt": sent.attempt, "values": sent.values}
+        cluster = cluster_of(book, job, sent.cluster, own)
+        outgoing.event(THRESHOLD, Thresholds(cluster=cluster, job=job, attempt=sent.attempt, values=sent.values))
+        outgoing.audit("set_thresholds", f"job:{job}", asker, sent.because, cluster)
+        return {"cluster": cluster, "job": job, "attempt": sent.attempt, "values": sent.values}
 
 
-def _plans(routes: APIRouter, book: Book, outgoing: Publishes, token: Sequence[Any]) -> None:
-    @routes.get("/{job}/plan", responses=NOT_FOUND)
-    def plan(job: str) -> dict[str, Any]:
+def _plans(routes: APIRouter, book: Book, outgoing: Publishes, own: str, token: Sequence[Any]) -> None:
+    @routes.get("/{job}/plan", responses={**NOT_FOUND, **CONFLICT, **BODY})
+    def plan(job: str, cluster: ClusterQuery = None) -> dict[str, Any]:
         """How a job's batches are shared out."""
-        return dict(msgspec.to_builtins(_plan(book, job)))
+        return dict(msgspec.to_builtins(_plan(book, job, cluster_of(book, job, cluster, own))))
 
     @routes.put(
         "/{job}/plan",
@@ -96,7 +101,7 @@ def _plans(routes: APIRouter, book: Book, outgoing: Publishes, token: Sequence[A
     )
     def set_plan(job: str, sent: PlanAsked, asker: Asker) -> dict[str, Any]:
         """Propose shares for a job's ranks; they take effect at a batch that all ranks agree on."""
-        held = _plan(book, job)
+        held = _plan(book, job, cluster_of(book, job, sent.cluster, own))
         if len(sent.shares) != len(held.shares):
             raise RefusedError(422, "shares", f"{len(sent.shares)} for {len(held.shares)} ranks; give one a rank")
         if sum(sent.shares) != sum(held.shares):
@@ -116,7 +121,7 @@ def _plans(routes: APIRouter, book: Book, outgoing: Publishes, token: Sequence[A
             run=held.run,
         )
         outgoing.event(PLAN, proposed)
-        outgoing.audit("set_plan", f"job:{job}", asker, sent.because)
+        outgoing.audit("set_plan", f"job:{job}", asker, sent.because, held.cluster)
         return dict(msgspec.to_builtins(proposed))
 
 
@@ -125,10 +130,9 @@ def _check_job(job: str) -> None:
         raise RefusedError(422, "job", "no name of a job is longer than 200 characters")
 
 
-def _plan(book: Book, job: str) -> BalancePlan:
-    held = book.plan(job)
+def _plan(book: Book, job: str, cluster: str) -> BalancePlan:
+    held = book.plan(cluster, job)
     if held is None:
-        raise RefusedError(
-            404, "job", f"no plan for {job[:100]!r}: its batches are not shared out by `paceline.balance`"
-        )
+        named = f"{job[:100]!r} in {cluster[:100]}"
+        raise RefusedError(404, "job", f"no plan for {named}: its batches are not shared out by `paceline.balance`")
     return held

@@ -11,11 +11,11 @@ class Publishes(Protocol):
     def check(self) -> None:
         """Refuse a change while the brokers do not answer."""
 
-    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str, cluster: str = "") -> str:
-        """Ask services of ``cluster`` for something, of our own by default; the command's id."""
+    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str, cluster: str) -> str:
+        """Ask services of ``cluster`` for something; the command's id."""
 
     def event(self, topic: Topic, event: Any) -> None:
         """Publish an event."""
 
-    def audit(self, action: str, target: str, issuer: str, reason: str) -> None:
-        """Note a change in the audit log."""
+    def audit(self, action: str, target: str, issuer: str, reason: str, cluster: str | None = None) -> None:
+        """Note a change in the audit log: in ``cluster``, in our own by default."""

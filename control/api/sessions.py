@@ -116,10 +116,12 @@ def router(
     )
     def start(sent: SessionAsked, asker: Asker) -> Session:
         """Begin to record."""
+        only = sent.cluster or (_cluster_of(book, sent.job) if sent.job else "")
         definition = Definition(
             name=sent.name,
             id=secrets.token_hex(8),
-            cluster=cluster,
+            cluster=only or cluster,
+            only_cluster=only,
             job=sent.job or "",
             nodes=sent.nodes or [],
             devices=sent.devices,
@@ -282,12 +284,22 @@ def _complete(manifest: Manifest) -> bool:
     return state.state == "stopped" and not state.missing and not state.gap_count and not manifest.unproved
 
 
+def _cluster_of(book: Book, job: str) -> str:
+    """The cluster in which a job runs; empty: in none yet.
+
+    Raises:
+        RefusedError: 409 it runs in several.
+    """
+    clusters = book.clusters(job)
+    if clusters.running and (reason := clusters.ambiguity(job)):
+        raise RefusedError(409, "cluster", reason)
+    return clusters.running[0] if clusters.running else ""
+
+
 def unreported(definition: Definition, book: Book) -> list[str]:
     """Which of a new session's job and nodes have not reported: it may begin before them, or a name is wrong."""
     warnings = []
-    known = book.job(definition.job) if definition.job else None
-    if definition.job and (known is None or known.life.ended_s is not None):
-        state = "has not reported yet" if known is None else "has ended"
+    if definition.job and (state := _not_running(definition, book)):
         told = f"job {definition.job[:100]!r} {state}; it is recorded as soon as it reports"
         warnings.append(f"{told}; {listed('running job', book.running())}")
     absent = [node for node in definition.nodes if not book.knows_node(node)]
@@ -298,6 +310,16 @@ def unreported(definition: Definition, book: Book) -> list[str]:
         there = listed("node", list(book.nodes(definition.started_s)))
         warnings.append(f"not reported yet: nodes {named}; they are recorded as soon as they report; {there}")
     return warnings
+
+
+def _not_running(definition: Definition, book: Book) -> str:
+    """Why a session's job sends nothing now, empty where it runs."""
+    clusters, only = book.clusters(definition.job), definition.only_cluster
+    if only in clusters.running:
+        return ""
+    where = f" in {only[:100]}" if only else ""
+    ended = only in clusters.ended if only else bool(clusters.ended)
+    return f"has ended{where}" if ended else f"has not reported yet{where}"
 
 
 def whole(manifest: Manifest) -> Session:

@@ -48,6 +48,9 @@ class SessionAsked(Strict):
     job: Name | None = None
     nodes: list[Name] | None = Field(None, min_length=1, max_length=MOST_NAMED)
     all: bool = False
+    cluster: Annotated[str, Field(min_length=1, max_length=1024)] | None = Field(
+        None, description="Only of this cluster; needed where several clusters run a job of this name."
+    )
     devices: list[Name] = Field(
         [], max_length=MOST_NAMED, description="`node:index` or UUID; exports show these alone."
     )

@@ -31,9 +31,15 @@ class JobEnd:
         if event.job != self._job:
             return
         if self._known is None or self._known.life.succeeded_by(event):
-            self._known = JobProgress(JobLife(event.attempt), self._known is not None and self._known.trained)
+            trained = self._known is not None and self._known.trained
+            self._known = JobProgress(JobLife(event.attempt), trained, event.cluster)
         self._known.life.update(event)
         self._quiet_since_s = None
+
+    def settle(self, cluster: str) -> None:
+        """It is the job of that cluster; what is known of another's is forgotten."""
+        if self._known is not None and self._known.cluster not in ("", cluster):
+            self._known = None
 
     def came(self, topic: Topic, job: str) -> None:
         """A message of a job came on ``topic``."""

@@ -33,7 +33,7 @@ class PaceRequests:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._definition, self._issuer, self._publish, self._wall = definition, issuer[:200], publish, wall
-        self._asked_s: dict[str, float] = {}
+        self._asked_s: dict[tuple[str, str], float] = {}
 
     def turn(self, progress: Progress, now_s: float) -> None:
         """Ask whoever is due at ``now_s``."""
@@ -50,11 +50,11 @@ class PaceRequests:
         for node in list(self._asked_s)[:AT_ONCE]:  # The others' wishes expire by themselves.
             self._publish(COMMAND, self._command(node, 0.0))
 
-    def _command(self, node: str, seconds: float) -> Command:
-        own = self._definition
+    def _command(self, of: tuple[str, str], seconds: float) -> Command:
+        own, (cluster, node) = self._definition, of
         return Command(
             id=secrets.token_hex(8),
-            cluster=own.cluster,
+            cluster=cluster,
             target=node_target(node)[:256],
             action=SAMPLE,
             arguments={

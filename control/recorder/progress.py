@@ -11,7 +11,7 @@ import msgspec
 from paceline import wire
 from paceline.events import MOST_NAMED, SessionState
 from paceline.kafka.follow import Jump, Place
-from paceline.selection import Selection, head
+from paceline.selection import Head, Selection, head
 from paceline.topics import BY_NAME, DEVICE, HOST, JOB, Topic
 
 from ..sessions.clients import MOST_CLIENTS, Clients
@@ -31,13 +31,14 @@ class Progress:
 
     def __init__(self, definition: Definition, manifest: Manifest) -> None:
         self.definition = definition
-        self._selection = Selection(definition.job or None, definition.nodes)
+        only = definition.only_cluster or manifest.only_cluster
+        self._selection = Selection(definition.job or None, definition.nodes, only)
         self._proof = Proof(manifest.proof, manifest.unproved)
         self._clients = Clients(manifest.silences)
         self._awaited = False
         self._job_end = JobEnd(definition.job, definition.started_s, manifest.job)
-        #: The nodes whose collectors were heard.
-        self.heard: set[str] = set()
+        #: The nodes whose collectors were heard, each with its cluster.
+        self.heard: set[tuple[str, str]] = set()
         self._gaps = list(manifest.gaps)
         self._gap_count = manifest.state.gap_count
         self.segments = list(manifest.segments)
@@ -63,7 +64,7 @@ class Progress:
             said = head(BY_NAME[topic], value)
             self._proof.note(topic, said, kept=True)
             if kept and self.definition.job:
-                self._of_job(BY_NAME[topic], said.job, value)
+                self._of_job(BY_NAME[topic], said, value)
 
     def came(self, topic: Topic, key: str | None, value: bytes, place: Place, offset: int, now_s: float) -> bool:
         """A message came; whether it is to be written."""
@@ -75,11 +76,11 @@ class Progress:
         said = head(topic, value)
         self._proof.note(topic.name, said, kept=kept)
         if kept and self.definition.job:
-            self._of_job(topic, said.job, value)
+            self._of_job(topic, said, value)
         if kept and topic.kind == "raw" and said.node:
             self._clients.heard(said.node, now_s)
             if topic in (DEVICE, HOST) and len(self.heard) < MOST_CLIENTS:
-                self.heard.add(said.node)
+                self.heard.add((said.cluster, said.node))
         if not kept or offset <= self._written.get(place, -1):
             return False
         self.messages += 1
@@ -89,8 +90,12 @@ class Progress:
         """Whether the session's job has ended, and the session with it; asked while the brokers answer."""
         return bool(self.definition.job) and not self.definition.keep and self._job_end.over(now_s)
 
-    def _of_job(self, topic: Topic, job: str, value: bytes) -> None:
-        self._job_end.came(topic, job)
+    def _of_job(self, topic: Topic, said: Head, value: bytes) -> None:
+        if said.job == self.definition.job and topic.kind == "raw" and said.cluster and not self._selection.cluster:
+            # It trains there: a job of that name in another cluster is another job.
+            self._selection.cluster = said.cluster
+            self._job_end.settle(said.cluster)
+        self._job_end.came(topic, said.job)
         if topic == JOB:
             with contextlib.suppress(wire.WireError):  # Recorded all the same, as whatever cannot be read.
                 self._job_end.describe(wire.decode(JOB, value))
@@ -141,6 +146,7 @@ class Progress:
         own = about(proof)
         self.state = msgspec.structs.replace(
             self.state,
+            cluster=self._selection.cluster or self.state.cluster,
             state=state,
             reason=reason[:500],
             updated_s=now_s,
@@ -163,6 +169,7 @@ class Progress:
             kafka=self.kafka,
             unproved=self._proof.unproved,
             job=self._job_end.known,
+            only_cluster=self._selection.cluster,
         )
 
     def _gap(self, topic: str, partition: int, now_s: float, messages: int | None, reason: str) -> None:

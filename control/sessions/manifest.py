@@ -34,6 +34,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     name: SessionName
     id: str
     cluster: str
+    #: Only what is of this cluster; empty: of any, and of a job that of the cluster in which it first trains.
+    only_cluster: str = ""
     job: str = ""
     nodes: Named = []
     devices: Named = []
@@ -50,6 +52,7 @@ class JobProgress(msgspec.Struct):
 
     life: JobLife
     trained: bool = False
+    cluster: str = ""
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +124,8 @@ class Manifest(msgspec.Struct, kw_only=True):
     silences: list[Silence] = []
     #: Of a session of a job: its newest run, and whether that trained while the session recorded.
     job: JobProgress | None = None
+    #: The only cluster of which anything is recorded; empty: any, or not known yet.
+    only_cluster: str = ""
     #: Producers beyond those that are told of.
     unproved: Count = 0
 

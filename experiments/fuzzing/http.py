@@ -111,16 +111,11 @@ def control() -> FastAPI:
         recorders.start(store.create(Definition(name=name, id=name, cluster="default", started_s=0.0), "here"))
     changes = SessionChanges(store, recorders, book, Teller(outgoing.session, outgoing.audit, outgoing.check))
     allowed = guard(TOKEN, CONTROL_TOKEN)
-
-    def cluster_of(job: str) -> str:
-        known = book.job(job)
-        return known.cluster if known else "default"
-
     routers = [
         sessions.router(changes, book, sessions.Reading(store, threading.Event(), time.monotonic), "default", allowed),
         suggestions.router(book, outgoing, allowed),
-        jobs.router(book, outgoing, cluster_of, allowed, lambda name, value: None),
-        captures.router(traces, book, outgoing, cluster_of, allowed),
+        jobs.router(book, outgoing, "default", allowed, lambda name, value: None),
+        captures.router(traces, book, outgoing, "default", allowed),
         gswarm.router(book, changes, "default", allowed),
     ]
     meters = Meters(lambda: True, lambda: 0, changes.states)

@@ -73,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--wait", metavar="S", type=seconds(0.0, 86_400.0), default=10.0, help="seconds to wait for answers (10)"
     )
+    made.add_argument("--cluster", metavar="C", help="the cluster that it is sent to (default: PACELINE_CLUSTER)")
     made.add_argument(
         "--anyway", action="store_true", help="send it even if no such job or node has reported yet: see --expires"
     )
@@ -90,7 +91,7 @@ def main(argv: list[str]) -> int:
     settings = BrokerSettings.from_environ(os.environ, args.brokers)
     command = Command(
         id=secrets.token_hex(8),
-        cluster=CLUSTER.read(os.environ),
+        cluster=args.cluster or CLUSTER.read(os.environ),
         target=args.target,
         action=args.action,
         arguments=dict(args.arg),

@@ -43,9 +43,10 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--job", required=True, metavar="J", help="the running job")
+    made.add_argument("--cluster", metavar="C", help="its cluster; needed only if several run a job of this name")
     made.add_argument("--ranks", required=True, type=_ranks, metavar="R[,R...]", help="which ranks: 2,5; 16 at most")
     made.add_argument("--steps", type=int, default=3, metavar="N", help="steps to record, 1 to 20 (3)")
-    made.add_argument("-o", "--output", metavar="DIR", help="folder for the traces (./capture-JOB)")
+    made.add_argument("-o", "--output", metavar="DIR", help="folder for the traces (./capture-JOB, or ./capture-C-JOB)")
     made.add_argument("--wait", type=seconds(1.0, 86_400.0), default=700.0, metavar="S", help="seconds to wait (700)")
     made.add_argument("--no-analyze", action="store_true", help="do not analyze them")
     made.add_argument("--control", metavar="URL", help="address of control (default: PACELINE_CONTROL_URL)")
@@ -60,9 +61,10 @@ def main(argv: list[str]) -> int:
     client = ControlClient(url, token, issuer(), tls.trusting(os.environ))
     try:
         asked = {"ranks": args.ranks, "steps": args.steps}
+        asked |= {"cluster": args.cluster} if args.cluster else {}
         state = client.call("POST", f"/v1/jobs/{segment(args.job)}/captures", asked)
         state = _await(client, state, args.wait)
-        files = _save(client, state, Path(args.output or f"capture-{_file_name(args.job)}"))
+        files = _save(client, state, Path(args.output or _folder_name(args)))
     except ControlError as error:
         say(str(error), PROGRAM)
         return 1
@@ -127,5 +129,10 @@ def _tell(state: Mapping[str, Any], files: list[Path], *, as_json: bool) -> None
         print(path, flush=True)
 
 
-def _file_name(job: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in job)[:100]
+def _folder_name(args: argparse.Namespace) -> str:
+    parts = ("capture", args.cluster, args.job)
+    return "-".join(_file_name(part) for part in parts if part)
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name)[:100]

@@ -39,6 +39,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("-o", "--output", required=True, metavar="FILE", help=".jsonl, .jsonl.gz, .jsonl.zst, or -")
     made.add_argument("--job", metavar="J", help="only this job, and the nodes it runs on")
+    made.add_argument("--cluster", metavar="C", default="", help="only of this cluster")
     made.add_argument("--seconds", type=float, metavar="N", help="stop after N seconds (default: at Ctrl-C)")
     made.add_argument("--from-beginning", action="store_true", help="also earlier events that Kafka still holds")
     add_brokers_option(made)
@@ -91,7 +92,7 @@ def _record(options: argparse.Namespace, settings: BrokerSettings, writer: Write
     ) as follower:
         follower.connect()
         say(f"recording from Kafka at {settings.address} into {options.output}; Ctrl-C ends it")
-        _copy(follower, Selection(options.job), writer, options.seconds, stopped)
+        _copy(follower, Selection(options.job, cluster=options.cluster), writer, options.seconds, stopped)
     say(f"{writer.messages} messages in {options.output}")
     if another:
         say(f"{another[0]}; the recording ends, record it into another file")

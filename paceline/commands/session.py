@@ -24,6 +24,7 @@ PROGRAM = "paceline session"
 EXAMPLES = """examples:
   paceline session start tuesday --job resnet-7                 a job and its nodes; ends 2 min after the job
   paceline session start all-week --job resnet-7 --keep         goes on when that job has ended, with its next run
+  paceline session start tuesday --job train --cluster east     where several clusters run a job of this name
   paceline session start racks --nodes n1 n2 --interval 0.2     two nodes, sampled five times a second
   paceline session start night --all --interval 0.2 --adaptive  everything; faster only while something changes
   paceline session list
@@ -59,6 +60,9 @@ def parser() -> argparse.ArgumentParser:
     which.add_argument("--job", metavar="J", help="this job, and the nodes that it runs on")
     which.add_argument("--nodes", metavar="N", nargs="+", help="these nodes, and the jobs that run there")
     which.add_argument("--all", action="store_true", help="everything (the default)")
+    start.add_argument(
+        "--cluster", metavar="C", help="only of this cluster; needed only if several run a job of this name"
+    )
     start.add_argument(
         "--interval", type=seconds(0.05, 60.0), metavar="S", help="collectors sample every S seconds for it"
     )
@@ -117,6 +121,8 @@ def _start(client: ControlClient, args: argparse.Namespace) -> int:
     body: dict[str, Any] = {"name": args.name, "devices": args.devices, "adaptive": args.adaptive}
     if args.keep:
         body["keep"] = True
+    if args.cluster:
+        body["cluster"] = args.cluster
     if args.interval is not None:
         body["interval_s"] = args.interval
     if args.job:

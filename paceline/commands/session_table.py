@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paceline import words
+from paceline.settings import CLUSTER
 from paceline.visible import visible
 
 #: Producers that one page names; the rest is for ``--json``.
@@ -107,7 +108,8 @@ def _seconds(value: Any) -> str:
 def subject(session: Mapping[str, Any]) -> str:
     """What it records."""
     if session.get("job"):
-        return f"job {_text(session, 'job')}"
+        cluster = _text(session, "cluster")
+        return f"job {_text(session, 'job')}" + (f" in {cluster}" if cluster not in ("", CLUSTER.default) else "")
     nodes = [visible(str(node)) for node in session.get("nodes") or []]
     return f"nodes {', '.join(nodes[:5])}{' …' if len(nodes) > 5 else ''}" if nodes else "everything"
 

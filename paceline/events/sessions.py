@@ -24,6 +24,7 @@ class SessionState(Event, frozen=True, kw_only=True):
     """A session as its recorder, or control, last reported it. Key: its name; compacted, empty once it is deleted.
 
     It records ``job`` with the nodes that it runs on, or ``nodes`` with the jobs that run there, or, with neither, all.
+    ``cluster`` is that of ``job``, where it is known, else that of the control that records it.
     ``devices`` are those that exports show, as ``node:index`` or UUID; empty: all. Collectors sample every
     ``interval_s`` seconds for it, None: as they do anyway; ``adaptive``: faster only while something changes.
     ``messages`` in ``bytes`` on disk are what was kept. Of numbered messages by ``producers``, ``missing`` never came

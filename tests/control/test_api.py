@@ -31,7 +31,7 @@ from control.export.room import LEAST_FREE_BYTES, MOST_SENT
 from control.following import BusReader
 from control.meters import Meters
 from control.sessions.folder import SessionFolder
-from control.sessions.manifest import Manifest, Segment, read_manifest
+from control.sessions.manifest import Manifest, Segment, read_definition, read_manifest
 from control.sessions.segments import SegmentWriter
 from control.sessions.store import SessionStore
 from paceline import control_access, topics, wire
@@ -104,7 +104,7 @@ class Bus:
         if self.away:
             raise RefusedError(503, "brokers", "no broker at b:9092 (connection refused)")
 
-    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str, cluster: str = "") -> str:
+    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str, cluster: str) -> str:
         self.check()
         self.clusters.append(cluster)
         self.commands.append((target, action, arguments, issuer))
@@ -114,7 +114,8 @@ class Bus:
         wire.decode(topic, wire.encode(event))
         self.events.append((topic, event))
 
-    def audit(self, action: str, target: str, issuer: str, reason: str) -> None:
+    def audit(self, action: str, target: str, issuer: str, reason: str, cluster: str | None = None) -> None:
+        self.clusters += [] if cluster is None else [cluster]
         self.audited.append((action, target, issuer, reason))
 
     def state(self, name: str, state: SessionState | None) -> None:
@@ -164,15 +165,11 @@ class Control:
         routers = [
             sessions.router(self.changes, self.book, self.reading, "default", allowed),
             suggestions.router(self.book, self.bus, allowed),
-            jobs.router(self.book, self.bus, self.cluster_of, allowed, refusal),
-            captures.router(self.captures, self.book, self.bus, self.cluster_of, allowed, lambda: self.steady_s),
+            jobs.router(self.book, self.bus, "default", allowed, refusal),
+            captures.router(self.captures, self.book, self.bus, "default", allowed, lambda: self.steady_s),
             gswarm.router(self.book, self.changes, "default", allowed),
         ]
         return application(Parts(routers, lambda: None, Meters(lambda: True, lambda: 0, self.changes.states)))
-
-    def cluster_of(self, job: str) -> str:
-        known = self.book.job(job)
-        return known.cluster if known else "default"
 
     def start(self, name: str = "s", **body: Any) -> Any:
         return self.client.post("/v1/sessions", json={"name": name, "all": True, **body}, headers=MAY)
@@ -653,18 +650,88 @@ def describe(control: Control, job: str, **about: Any) -> None:
     """A node has described its part of a job of four ranks."""
     golden = wire.decode(topics.JOB, sorted(GOLDEN.glob("v1*/JobDescribed.json"))[0].read_bytes())
     told = {"node": "n1", "attempt": 0, "world_size": 4, "started_s": 10.0, "ended_s": None, "labels": {}, "places": []}
-    event = msgspec.structs.replace(golden, job=job, **{**told, **about})
+    event = msgspec.structs.replace(golden, job=job, **{"cluster": "default", **told, **about})
     control.book.update(topics.JOB, "", event, b"", 0.0)
 
 
 @pytest.mark.long
 def test_a_job_of_another_cluster_is_reached_there(control: Control) -> None:
-    """Brokers may serve several clusters; a job is where it was described last."""
+    """Brokers may serve several clusters; a job is where it was described, and unknown ones are ours."""
     describe(control, "resnet", cluster="east")
     for job, cluster in (("resnet", "east"), ("unknown", "default")):
-        control.client.put(f"/v1/jobs/{job}/thresholds", json={"values": {"sigmas": 4.0}}, headers=MAY)
-        assert control.bus.events[-1][1].cluster == cluster
+        answer = control.client.put(f"/v1/jobs/{job}/thresholds", json={"values": {"sigmas": 4.0}}, headers=MAY)
+        assert control.bus.events[-1][1].cluster == answer.json()["cluster"] == control.bus.clusters.pop() == cluster
     control.client.post("/v1/jobs/resnet/captures", json={"ranks": [0]}, headers=MAY)
+    assert control.bus.clusters == ["east"]
+
+
+def plan_of(cluster: str, *shares: int) -> BalancePlan:
+    return BalancePlan(
+        cluster=cluster, job="train", attempt=0, time_s=1.0, version=4, shares=[*shares], made_by="streams"
+    )
+
+
+@pytest.mark.long
+def test_a_name_that_two_clusters_have_is_refused_with_both(control: Control) -> None:
+    """Of what changes or shows a job; nothing is published."""
+    for cluster, size in (("east", 8), ("west", 4)):
+        describe(control, "train", cluster=cluster, world_size=size)
+        control.book.update(topics.PLAN, "train", plan_of(cluster, 16, 16), b"", 0.0)
+    for method, path, body in (
+        ("POST", "/v1/jobs/train/captures", {"ranks": [6]}),
+        ("PUT", "/v1/jobs/train/thresholds", {"values": {"sigmas": 4.0}}),
+        ("GET", "/v1/jobs/train/thresholds", None),
+        ("PUT", "/v1/jobs/train/plan", {"shares": [20, 12]}),
+        ("GET", "/v1/jobs/train/plan", None),
+        ("POST", "/v1/sessions", {"name": "s", "job": "train"}),
+    ):
+        response = control.client.request(method, path, json=body, headers=MAY)
+        assert (path, response.status_code) == (path, 409)
+        assert response.json()["detail"][0]["field"] == "cluster"
+        assert reason(response) == "'train' runs in east and west: name one with cluster=..."
+    assert control.bus.events == control.bus.commands == control.store.names() == []
+
+
+@pytest.mark.long
+def test_of_two_jobs_of_one_name_the_one_whose_cluster_is_named_is_meant(control: Control) -> None:
+    for cluster, size in (("east", 8), ("west", 4)):
+        describe(control, "train", cluster=cluster, world_size=size)
+        control.book.update(topics.PLAN, "train", plan_of(cluster, *[32 // size] * size), b"", 0.0)
+    path = "/v1/jobs/train"
+
+    def captured(cluster: str) -> Any:
+        return control.client.post(f"{path}/captures", json={"ranks": [6], "cluster": cluster}, headers=MAY)
+
+    begun = captured("east").json()
+    assert (begun["cluster"], begun["ranks"][0]["rank"]) == ("east", 6)
+    assert reason(captured("west")) == "no rank 6 in 'train': ranks run from 0 to 3"
+    assert reason(captured("north")) == "no job 'train' in north; running jobs: train in west, train in east"
+    for cluster, sigmas in (("east", 4.0), ("west", 5.0)):
+        body = {"values": {"sigmas": sigmas}, "cluster": cluster}
+        assert control.client.put(f"{path}/thresholds", json=body, headers=MAY).status_code == 200
+        control.book.update(topics.THRESHOLD, "train", control.bus.events[-1][1], b"", 0.0)
+    assert control.client.get(f"{path}/thresholds?cluster=east").json()["values"] == {"sigmas": 4.0}
+    body = {"shares": [9, 7, 8, 8], "cluster": "west"}
+    assert control.client.put(f"{path}/plan", json=body, headers=MAY).json()["cluster"] == "west"
+    assert len(control.client.get(f"{path}/plan?cluster=east").json()["shares"]) == 8
+    assert control.bus.clusters == ["east", "east", "west", "west"]
+
+
+@pytest.mark.long
+def test_of_two_jobs_of_one_name_the_one_that_runs_is_meant(control: Control) -> None:
+    """The other has ended, in a later attempt and with fewer ranks."""
+    describe(control, "train", cluster="east", world_size=8)
+    describe(control, "train", cluster="west", attempt=1, started_s=9.0, ended_s=20.0)
+    answer = control.client.post("/v1/jobs/train/captures", json={"ranks": [6]}, headers=MAY)
+    assert (answer.status_code, answer.json()["cluster"]) == (202, "east")
+    named = control.client.post("/v1/jobs/train/captures", json={"ranks": [0], "cluster": "west"}, headers=MAY)
+    assert (named.status_code, reason(named)) == (409, "'train' has ended in west; running job: train in east")
+    assert control.start("a", all=False, job="train").json()["cluster"] == "east"
+    begun = control.start("b", all=False, job="train", cluster="west").json()
+    assert begun["warnings"] == [
+        "job 'train' has ended in west; it is recorded as soon as it reports; running job: train in east"
+    ]
+    assert read_definition(control.store.folder("b").definition).only_cluster == "west"
     assert control.bus.clusters == ["east"]
 
 

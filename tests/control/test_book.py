@@ -13,7 +13,7 @@ from control import book as books
 from control.api.gswarm import FRESH_S, Fresh
 from control.book import Book
 from paceline import topics, wire
-from paceline.events import AuditEntry, BalancePlan, JobDescribed, RankPlace
+from paceline.events import AuditEntry, BalancePlan, JobDescribed, RankPlace, Thresholds
 from paceline.held_bytes import size_of
 from paceline.job_life import MOST_NODES as MOST_OF_A_JOB
 from paceline.job_life import JobLife
@@ -43,7 +43,7 @@ def test_plans_are_counted_as_they_are_in_memory(monkeypatch: pytest.MonkeyPatch
             cluster="c", job=f"j{number}", attempt=0, time_s=1.0, version=1, shares=[1000] * 16384, made_by="streams"
         )
         book.update(topics.PLAN, "k", plan, wire.encode(plan), 0.0)
-    kept = [number for number in range(40) if book.plan(f"j{number}") is not None]
+    kept = [number for number in range(40) if book.plan("c", f"j{number}") is not None]
     assert kept == list(range(40 - len(kept), 40))
     assert len(kept) * 16384 * 40 <= 8 * 2**20
 
@@ -70,7 +70,7 @@ def test_a_job_of_many_long_names_takes_no_more_than_its_share(ranks: Sequence[i
     book, held = Book(), []
     for number, rank in zip(range(2000), itertools.cycle(ranks), strict=False):
         book.update(topics.JOB, "k", described(f"{number}{'x' * 100_000}", rank, started_s=10.0 + number), b"", 0.0)
-        known = book.job("j")
+        known = book.job("c", "j")
         if known is not None and number % 50 == 0:
             held.append(sum(map(sys.getsizeof, names_of(known.life))))
             assert held[-1] <= known.life.held_bytes
@@ -89,7 +89,7 @@ def test_what_the_names_of_a_job_take_is_counted_to_the_byte() -> None:
             attempt=random.choice([0] * 20 + [1]),
         )
         book.update(topics.JOB, "k", told, b"", 0.0)
-        known = book.job("j")
+        known = book.job("c", "j")
         assert known is not None
         assert known.life.name_bytes == sum(map(size_of, names_of(known.life)))
 
@@ -100,11 +100,44 @@ def test_jobs_of_as_many_nodes_as_there_may_be_are_kept() -> None:
     book.update(topics.JOB, "k", described("n", 0, job="other"), b"", 0.0)
     for number in range(1000):
         book.update(topics.JOB, "k", described(f"node-{number:0100}", number), b"", 0.0)
-    known = book.job("j")
+    known = book.job("c", "j")
     assert known is not None
     assert len(known.life.nodes) == 1000
     assert known.life.held_bytes * MOST_OF_A_JOB / 1000 < books.JOB_BYTES / 2
-    assert book.job("other") is not None
+    assert book.job("c", "other") is not None
+
+
+def test_jobs_of_one_name_in_two_clusters_are_two_jobs() -> None:
+    """With runs, thresholds and plans of their own."""
+    book = Book()
+    for cluster, size in (("east", 8), ("west", 4)):
+        book.update(topics.JOB, "k", described("n", 0, cluster=cluster, world_size=size), b"", 0.0)
+        values = {"sigmas": float(size)}
+        book.update(topics.THRESHOLD, "j", Thresholds(cluster=cluster, job="j", attempt=0, values=values), b"", 0.0)
+        plan = BalancePlan(cluster=cluster, job="j", attempt=0, time_s=1.0, version=size, shares=[1], made_by="streams")
+        book.update(topics.PLAN, "j", plan, b"", 0.0)
+    for cluster, size in (("east", 8), ("west", 4)):
+        known, held, plan_held = book.job(cluster, "j"), book.thresholds(cluster, "j"), book.plan(cluster, "j")
+        assert known is not None
+        assert held is not None
+        assert plan_held is not None
+        assert (known.world_size, held.values, plan_held.version) == (size, {"sigmas": float(size)}, size)
+    assert book.running() == ["j in west", "j in east"]
+
+
+def test_the_job_that_runs_is_meant_by_its_name() -> None:
+    """Rather than one that has ended, and that rather than one of which only thresholds are known."""
+    book = Book()
+    assert book.clusters("j") == ([], [], [])
+    book.update(topics.THRESHOLD, "j", Thresholds(cluster="north", job="j", attempt=0, values={}), b"", 0.0)
+    assert book.clusters("j").meant == ["north"]
+    for cluster, ended_s in (("east", None), ("west", 20.0)):
+        book.update(topics.JOB, "k", described("n", 0, cluster=cluster, ended_s=ended_s), b"", 0.0)
+    assert book.clusters("j") == (["east"], ["west"], ["north"])
+    assert book.clusters("j").meant == ["east"]
+    book.update(topics.JOB, "k", described("n", 0, cluster="east", ended_s=30.0), b"", 0.0)
+    assert book.clusters("j").ambiguity("j") == "'j' has ended in east and west: name one with cluster=..."
+    assert book.clusters("other").ambiguity("other") is None
 
 
 def entry(command: str, reason: str) -> AuditEntry:

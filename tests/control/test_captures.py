@@ -54,7 +54,7 @@ def entry(outcome: str, reason: str, node: str = "n1") -> AuditEntry:
 @pytest.fixture
 def book() -> CaptureBook:
     made = CaptureBook()
-    made.begin("a", "resnet", [2, 5], 3, "command", 1000.0)
+    made.begin("a", "c", "resnet", [2, 5], 3, "command", 1000.0)
     return made
 
 

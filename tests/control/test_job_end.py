@@ -44,13 +44,13 @@ class Session:
         event = msgspec.structs.replace(DESCRIBED, **{**told, "ended_s": None, **about})
         self._came(JOB, f"{job}/{event.node}", wire.encode(event), now_s)
 
-    def train(self, now_s: float) -> None:
-        value = msgspec.msgpack.encode({"job": "j", "node": "n1", "producer": "p", "sequence": self._offset})
-        self._came(OP, "j", value, now_s)
+    def train(self, now_s: float, **about: Any) -> bool:
+        told = {"job": "j", "node": "n1", "producer": "p", "sequence": self._offset, **about}
+        return self._came(OP, "j", msgspec.msgpack.encode(told), now_s)
 
-    def _came(self, topic: Topic, key: str, value: bytes, now_s: float) -> None:
-        self.progress.came(topic, key, value, (topic.name, 0), self._offset, now_s)
+    def _came(self, topic: Topic, key: str, value: bytes, now_s: float) -> bool:
         self._offset += 1
+        return self.progress.came(topic, key, value, (topic.name, 0), self._offset - 1, now_s)
 
     def over(self, after_s: float) -> bool:
         return self.progress.job_over(T0 + after_s)
@@ -140,6 +140,35 @@ def test_one_that_keeps_on_goes_on(session: Callable[..., Session]) -> None:
     one.describe(T0)
     one.describe(T0 + 10, ended_s=T0 + 10)
     assert (one.over(20), one.over(1e6)) == (False, False)
+
+
+def test_a_job_of_that_name_in_another_cluster_is_another_job(session: Callable[..., Session]) -> None:
+    """It is not recorded, and its end ends nothing."""
+    one = session(only_cluster="east")
+    one.describe(T0, cluster="east")
+    one.describe(T0, cluster="west", attempt=1)
+    assert one.train(T0 + 1, cluster="east")
+    assert not one.train(T0 + 1, cluster="west")
+    one.describe(T0 + 10, cluster="west", attempt=1, ended_s=T0 + 10)
+    assert (one.over(11), one.over(1e6)) == (False, False)
+    one.describe(T0 + 20, cluster="east", ended_s=T0 + 20)
+    assert (one.over(1e6), one.over(1e6 + GRACE_S)) == (False, True)
+
+
+def test_a_session_that_begins_before_its_job_is_of_the_cluster_in_which_it_first_trains(
+    session: Callable[..., Session],
+) -> None:
+    """Also after its recorder was killed; what a job of that name elsewhere said before ends nothing."""
+    one = session()
+    one.describe(T0, cluster="east")
+    one.describe(T0, cluster="west", attempt=1, started_s=T0 - 900, ended_s=T0 - 500)
+    assert one.train(T0 + 1, cluster="east")
+    one.restart()
+    assert not one.train(T0 + 2, cluster="west")
+    assert one.progress.manifest("recording", "", T0, 0, None).state.cluster == "east"
+    assert (one.over(11), one.over(1e6)) == (False, False)
+    one.describe(T0 + 20, cluster="east", ended_s=T0 + 20)
+    assert (one.over(1e6), one.over(1e6 + GRACE_S)) == (False, True)
 
 
 def test_what_cannot_be_read_is_recorded_and_changes_nothing(session: Callable[..., Session]) -> None:

@@ -30,11 +30,11 @@ def outgoing(publisher: Publisher, *, connected: bool = True) -> Outgoing:
 
 
 @pytest.mark.parametrize("cluster", ["", "east"])
-def test_a_command_goes_to_our_own_cluster_or_to_the_one_that_is_said(publisher: Publisher, cluster: str) -> None:
+def test_a_command_goes_to_the_cluster_that_is_named(publisher: Publisher, cluster: str) -> None:
     id_ = outgoing(publisher).command("suggestion:s", "accept", {"because": "why"}, "ada", cluster)
     ((topic, command),) = publisher.published
     assert (topic, command.id, command.issuer) == (COMMAND, id_, "ada")
-    assert command.cluster == (cluster or "here")
+    assert command.cluster == cluster
     assert isinstance(command, Command)
 
 
@@ -49,8 +49,17 @@ def test_what_no_reader_would_take_is_refused(publisher: Publisher, job: str, va
     assert publisher.published == []
 
 
+@pytest.mark.parametrize(("cluster", "noted"), [(None, "here"), ("east", "east")])
+def test_the_audit_log_names_the_cluster_that_was_changed(
+    publisher: Publisher, cluster: str | None, noted: str
+) -> None:
+    """Our own where nothing of another was."""
+    outgoing(publisher).audit("set_thresholds", "job:train", "ada", "", cluster)
+    assert publisher.published[0][1].cluster == noted
+
+
 def test_while_the_brokers_are_away_nothing_is_taken(publisher: Publisher) -> None:
     with pytest.raises(RefusedError, match="no broker at b:9092") as told:
-        outgoing(publisher, connected=False).command("suggestion:s", "accept", {}, "ada")
+        outgoing(publisher, connected=False).command("suggestion:s", "accept", {}, "ada", "here")
     assert told.value.status == 503
     assert publisher.published == []

@@ -29,16 +29,26 @@ def test_a_node_is_asked_when_it_is_heard_and_again_before_the_wish_expires(
     requests, progress = wished
     requests.turn(progress, 1000.0)
     assert sent == []
-    progress.heard.add("n1")
+    progress.heard.add(("c", "n1"))
     for second in range(120):
         requests.turn(progress, 1000.0 + second)
     assert [command.target for command in sent] == ["node:n1"] * 2
     assert all(float(str(command.arguments["seconds"])) > RENEW_S for command in sent)
 
 
+def test_each_node_is_asked_in_its_own_cluster(wished: tuple[PaceRequests, Progress], sent: list[Command]) -> None:
+    """A session of everything may hold several, and nodes of one name in two of them."""
+    requests, progress = wished
+    progress.heard.update({("east", "n1"), ("west", "n1")})
+    requests.turn(progress, 1000.0)
+    requests.end()
+    assert [(command.cluster, command.target) for command in sent[:2]] == [("east", "node:n1"), ("west", "node:n1")]
+    assert {command.cluster for command in sent[2:]} == {"east", "west"}
+
+
 def test_the_wish_ends_with_the_session(wished: tuple[PaceRequests, Progress], sent: list[Command]) -> None:
     requests, progress = wished
-    progress.heard.add("n1")
+    progress.heard.add(("c", "n1"))
     requests.turn(progress, 1000.0)
     requests.end()
     assert [command.arguments["seconds"] for command in sent] == [120.0, 0.0]
@@ -46,7 +56,7 @@ def test_the_wish_ends_with_the_session(wished: tuple[PaceRequests, Progress], s
 
 def test_a_large_cluster_is_asked_bit_by_bit(wished: tuple[PaceRequests, Progress], sent: list[Command]) -> None:
     requests, progress = wished
-    progress.heard.update(f"n{number}" for number in range(3 * AT_ONCE))
+    progress.heard.update(("c", f"n{number}") for number in range(3 * AT_ONCE))
     requests.turn(progress, 1000.0)
     assert len(sent) == AT_ONCE
     requests.turn(progress, 1000.5)
@@ -57,7 +67,7 @@ def test_a_large_cluster_is_asked_bit_by_bit(wished: tuple[PaceRequests, Progres
 def test_a_session_without_an_interval_asks_nobody(define: Callable[..., Definition], sent: list[Command]) -> None:
     definition = define()
     progress = Progress(definition, Manifest(state=state_of(definition)))
-    progress.heard.add("n1")
+    progress.heard.add(("c", "n1"))
     PaceRequests(definition, "a test", lambda topic, command: sent.append(command)).turn(progress, 1000.0)
     assert sent == []
 
@@ -66,7 +76,7 @@ def test_a_wall_clock_that_is_set_back_silences_no_wish(define: Callable[..., De
     """Wishes are renewed by the recorder's own clock, and expire by the one that collectors read."""
     definition = define(interval_s=0.2)
     progress = Progress(definition, Manifest(state=state_of(definition)))
-    progress.heard.add("n1")
+    progress.heard.add(("c", "n1"))
     wall_s = [50_000.0]
     requests = PaceRequests(definition, "a test", lambda topic, command: sent.append(command), lambda: wall_s[0])
     requests.turn(progress, 1000.0)

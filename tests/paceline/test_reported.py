@@ -70,10 +70,17 @@ def test_an_attempt_that_is_over_is_refused() -> None:
 
 
 def test_another_cluster_is_none_of_ours() -> None:
-    """The same name there is another job."""
-    made = told(job(cluster="other"))
-    assert made.refuses_job("a") == "no job 'a' has reported; there is no running job"
-    assert made.refuses_target("node:n1") == "no node 'n1' has reported; there is no node"
+    """The same name there is another job; who means that one is shown the fix."""
+    made = told(job(cluster="west"), job(cluster="east"), job("b"), job("b", cluster="east"))
+    there = "not in cluster c, but it runs in east and west: name it with --cluster"
+    assert made.refuses_job("a") == f"no job 'a' has reported; {there}"
+    assert made.refuses_job("b") is None
+    assert told(job(cluster="west")).refuses_target("node:n1") == "no node 'n1' has reported; there is no node"
+    over = told(job(ended_s=2.0), job(cluster="east"), job(cluster="west", ended_s=2.0))
+    assert over.refuses_target("job:a") == (
+        "job 'a' has ended; not in cluster c, but it runs in east: name it with --cluster"
+    )
+    assert told(job(cluster="west", ended_s=2.0)).refuses_job("a") == "no job 'a' has reported; there is no running job"
 
 
 def test_it_is_bounded_and_a_long_name_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

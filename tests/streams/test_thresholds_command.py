@@ -36,3 +36,12 @@ def test_an_unknown_job_is_refused_unless_they_are_set_ahead(
     assert published(broker, job) == []
     assert thresholds.main([*words, "--anyway"]) == 0
     assert [event.values for event in published(broker, job)] == [{"least_excess": 0.2}]
+
+
+def test_they_go_to_the_cluster_that_is_named(broker: BrokerSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To PACELINE_CLUSTER where none is."""
+    monkeypatch.setenv("PACELINE_CLUSTER", "west")
+    job = f"job-{uuid.uuid4().hex}"
+    words = ["--job", job, "least_excess=0.2", "--brokers", broker.address, "--anyway"]
+    assert thresholds.main([*words, "--cluster", "east"]) == thresholds.main(words) == 0
+    assert [event.cluster for event in published(broker, job)] == ["east", "west"]

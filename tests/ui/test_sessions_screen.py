@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.derived_events import described
 from tests.ui.control_in_place import Control, eventually
 from tests.ui.opened_app import opened, text_of
 from ui import session_words
@@ -40,8 +41,8 @@ def known(door, until):
 
 @pytest.fixture
 def open_page(snapshot_of, door, until):
-    def open_page(token=TOKEN, query=None):
-        source = lambda job, rank=None: snapshot_of(Feed(), now_s=NOW_S)  # noqa: E731
+    def open_page(token=TOKEN, query=None, feed=None):
+        source = lambda job, rank=None: snapshot_of(feed or Feed(), now_s=NOW_S)  # noqa: E731
         return opened(script, (source, known(door, until), TokenGate(token)), query)
 
     return open_page
@@ -160,6 +161,26 @@ def test_a_session_is_started(control, open_page, until):
     app.run()
     body = {"name": "tuesday", "all": True, "interval_s": 0.2, "adaptive": False}
     assert eventually(until, control) == ("POST", "/v1/sessions", body, "ada")
+
+
+@pytest.mark.slow
+def test_a_session_of_a_job_names_its_cluster(control, open_page, until):
+    """Pages call it by both; control knows it by each."""
+    feed = Feed()
+    feed.update("job", described(cluster="east", started_s=NOW_S - 60.0), NOW_S)
+    app = unlocked(open_page(feed=feed))
+    app.text_input(key="session_name").set_value("tuesday")
+    app.selectbox(key="session_of").set_value("job east/train")
+    next(one for one in app.button if one.label == "Start").click()
+    app.run()
+    body = {"name": "tuesday", "job": "train", "cluster": "east"}
+    assert eventually(until, control) == ("POST", "/v1/sessions", body, "ada")
+
+
+@pytest.mark.slow
+def test_a_session_links_to_its_job_in_its_cluster(control, open_page):
+    control.sessions = [session("one", job="train", cluster="east")]
+    assert "job=east%2Ftrain" in text_of(open_page())
 
 
 @pytest.mark.slow

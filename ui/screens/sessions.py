@@ -16,6 +16,7 @@ from .. import notices
 from .. import session_words as words
 from ..control_door import ControlDoor
 from ..notices import Notice
+from ..snapshot import JobLine
 from ..theme import FAST
 from ..token_gate import TokenGate
 from ..wording import safe
@@ -62,7 +63,9 @@ def _draw(shown: Shown, door: ControlDoor | None, gate: TokenGate | None) -> Non
 
 
 def _start(shown: Shown, door: ControlDoor, issuer: str) -> None:
-    jobs = [line.name for line in shown.snapshot.jobs if line.ended_s is None]
+    jobs = {
+        line.name: {"job": line.job, "cluster": line.cluster} for line in shown.snapshot.jobs if line.ended_s is None
+    }
     linked = shown.link.job if shown.link.job in jobs else None
     with st.expander("Record a session", expanded=linked is not None, key="session_new"), st.form("session_form"):
         name, what, interval = st.columns([1.4, 1.4, 1])
@@ -72,14 +75,19 @@ def _start(shown: Shown, door: ControlDoor, issuer: str) -> None:
         what.selectbox("Of", choices, index=chosen, key="session_of")
         interval.selectbox("Sampled every", ["as it is", "0.1 s", "0.2 s", "0.5 s"], key="session_interval")
         st.checkbox("Faster only while something changes", key="session_adaptive")
-        st.form_submit_button("Start", type="primary", on_click=_begin, args=(door, issuer))
+        st.form_submit_button("Start", type="primary", on_click=_begin, args=(door, issuer, jobs))
 
 
-def _begin(door: ControlDoor, issuer: str) -> None:
+def _asked(line: JobLine) -> dict[str, str]:
+    """What control is asked to record."""
+    return {"job": line.job} | ({"cluster": line.cluster} if line.cluster else {})
+
+
+def _begin(door: ControlDoor, issuer: str, jobs: Mapping[str, Mapping[str, str]]) -> None:
     name = (st.session_state.get("session_name") or "").strip()
     of, interval = st.session_state.get("session_of", EVERYTHING), st.session_state.get("session_interval", "")
     body: dict[str, Any] = {"name": name}
-    body |= {"all": True} if of == EVERYTHING else {"job": of.removeprefix("job ")}
+    body |= {"all": True} if of == EVERYTHING else jobs.get(of.removeprefix("job "), {})
     if interval.endswith(" s"):
         body |= {"interval_s": float(interval.removesuffix(" s"))}
         body |= {"adaptive": bool(st.session_state.get("session_adaptive"))}
@@ -127,7 +135,7 @@ def _card(session: Mapping[str, Any], shown: Shown, door: ControlDoor, issuer: s
 
 def _see(session: Mapping[str, Any], shown: Shown) -> str:
     """A link to the job's page over the session's time."""
-    job, began_s = words.text(session, "job"), words.number(session, "started_s")
+    job, began_s = words.job_name(session), words.number(session, "started_s")
     if not job or not began_s:
         return ""
     ended_s = words.number(session, "stopped_s")

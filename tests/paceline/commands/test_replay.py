@@ -110,6 +110,19 @@ def test_a_selection_learns_nodes_from_binary_messages_too() -> None:
     assert selection.nodes == {"n1"}
 
 
+def test_a_selection_of_one_cluster_takes_nothing_of_another() -> None:
+    """Of a job, its nodes and all; what names no cluster is taken by its key."""
+    selection, whole = Selection("j", cluster="east"), Selection(cluster="east")
+    for cluster, taken in (("west", False), ("east", True)):
+        value = b'{"cluster":"%s","job":"j","node":"n1"}' % cluster.encode()
+        assert selection.takes("paceline.balance.v1", "j", value) is taken
+        assert selection.takes("paceline.job.v1", "j/n1", value) is taken
+        assert whole.takes("paceline.balance.v1", "other", value) is taken
+    assert not selection.takes("paceline.host.v1", "n1", b'{"cluster":"west","node":"n1"}')
+    assert selection.takes("paceline.host.v1", "n1", b'{"cluster":"east","node":"n1"}')
+    assert selection.takes("paceline.balance.v1", "j", b"\xff no JSON")
+
+
 def test_a_selection_takes_the_job_and_its_nodes() -> None:
     """Node samples count from the job's first message on that node on; other jobs never."""
     selection = Selection("j")
