@@ -298,9 +298,12 @@ class TickHistory(Stored):
             most=np.maximum((~np.isnan(excess)).sum(axis=1), 2).tolist(),
         )
 
-    def onset(self, rank: int, ticks: int) -> int:
-        """First step of the lateness that reaches to now, where it most likely began: over half of today's excess."""
-        excess = np.array([self.excess(rank, back) for back in range(1, len(self.first_steps) + 1)])
+    def onset(self, rank: int, ticks: int, most: int) -> int:
+        """First step of the lateness that reaches to now, where it most likely began: over half of today's excess.
+
+        It is looked for in the newest ``most`` ticks.
+        """
+        excess = np.array([self.excess(rank, back) for back in range(1, min(len(self.first_steps), most) + 1)])
         return self.first_steps[-newest_run(excess, float(nanmedian(excess[:ticks])) / 2)]
 
     def typical_excess(self, rank: int, ticks: int) -> float:

@@ -37,6 +37,7 @@ from .apart import Apart
 from .cohorts import Cohorts
 from .config import JobConfig
 from .configuration import Configuration
+from .intermittent import TOGETHER, Intermittent, SlowNowAndThen
 from .node_silence import NodeSilence, NodeSilenceEpisode
 from .pace import Pace
 from .rank_conditions import RankConditions, condition_rows
@@ -60,6 +61,7 @@ class Phases(Stored):
     ticks: Kept[Ticks]
     conditions: Kept[RankConditions]
     stragglers: Kept[Stragglers]
+    intermittent: Kept[Intermittent]
     structure: Kept[Structure]
     pace: Kept[Pace]
     silence: Kept[Silence]
@@ -80,6 +82,7 @@ class Phases(Stored):
         self.ticks = Ticks(config.tick_s, self.cohorts)
         self.conditions = RankConditions()
         self.stragglers = Stragglers(config.straggler, self.cohorts, self.conditions)
+        self.intermittent = Intermittent(config.straggler, self.cohorts, self.conditions)
         self.structure = Structure(config.structure, self.cohorts)
         self.pace = Pace(config.pace)
         self.silence = Silence(config.silent_steps)
@@ -183,6 +186,9 @@ class Phases(Stored):
         for slow in self.stragglers.update(tick, self.has_loader, wary=wary):
             yield slow.episode, self._said(slow)
         accused = self.stragglers.accused()
+        for one in self.intermittent.update(tick, accused, self.has_loader, wary=wary):
+            yield one.episode, self._said_of_stalls(one)
+        accused |= self.intermittent.accused()
         uneven = self.structure.update(tick, accused, self.has_loader)
         if uneven is not None:
             for long in uneven.stages:
@@ -206,11 +212,19 @@ class Phases(Stored):
         coverage = self.coverage.counts()
         lasting = self.stragglers.conclude()
         found = [finding(slow.episode, self._said(slow), job, coverage) for slow in lasting]
+        stalls = self.intermittent.conclude()
+        found += [finding(one.episode, self._said_of_stalls(one), job, coverage) for one in stalls]
         return self.crowds.gather(with_sorts(found), last=True)
 
     def _said(self, slow: Slow) -> Said:
         config = self.config
         return straggler_evidence.said(slow.episode, self._accused(slow), config.straggler, config.tick_s, slow.within)
+
+    def _said_of_stalls(self, one: SlowNowAndThen) -> Said:
+        config, rank = self.config, self._accused(Slow(one.episode))
+        return straggler_evidence.said_of_stalls(
+            one.episode, rank, config.straggler, TOGETHER * config.tick_s, replaced=one.replaced
+        )
 
     def _accused(self, slow: Slow) -> Accused:
         """Whom an episode is about, and where it runs."""

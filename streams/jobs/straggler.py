@@ -209,7 +209,7 @@ class Straggler(Stored):
         return told
 
     def _begin(self, rank: int) -> StragglerEpisode:
-        first = self.history.onset(rank, self._ticks(rank))
+        first = self.history.onset(rank, self._ticks(rank), self.config.onset_ticks)
         ticks = len(self.history.first_steps) - self.history.first_steps.index(first)
         episode = self.tracker.begin(rank, first)
         for back in range(ticks, 0, -1):

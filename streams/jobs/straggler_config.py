@@ -4,7 +4,7 @@ Rule of this file: numbers only. A threshold is fixed on injected faults and on 
 demo alone.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class StragglerConfig:
     #: Ticks of calm before an episode ends, and ticks after it in which a new one may not begin.
     recover_ticks: int = 8
     cooldown_ticks: int = 10
+    #: How many ticks back an episode may have begun, at most.
+    onset_ticks: int = 40
     #: Least excess over the peers, as a share of the step without it, that is worth a word.
     least_excess: float = 0.05
     #: The same for lateness that is time without a processor, in jobs whose ranks all share cores with others:
@@ -42,3 +44,18 @@ class StragglerConfig:
     borne_share: float = 0.5
     #: A cause must explain this share of the excess, else it is unknown.
     cause_share: float = 0.5
+
+
+def of_long_ticks(config: StragglerConfig) -> StragglerConfig:
+    """The same for ticks of ten: fewer of them, for each is an average, and no longer looks."""
+    return replace(
+        config,
+        suspect_ticks=4,
+        suspect_long_ticks=4,
+        confirm_ticks=8,
+        longer_looks=(),
+        recover_ticks=4,
+        cooldown_ticks=8,
+        # No farther than to the end of the last one, or the two would have one id.
+        onset_ticks=12,
+    )

@@ -23,6 +23,9 @@ _HOST_BOUND = "share of its own time at whose end the device had nothing queued:
 #: What a host may do in place of launching, where it is told apart, and the least share of the excess that is named.
 _HOST_WORK = {"gc": "garbage collection", "cpu_wait": "waiting for a processor", "data": "its loader"}
 _HOST_LEAST = 0.2
+#: Parts in which programs, not devices, stall, and the least share of the excess that is named.
+_STALLS = {"checkpoint": "its checkpoints", "evaluation": "its evaluations", "other": "outside of all phases"}
+_STALL_LEAST = 0.2
 
 
 class StragglerEvidence(Measured, frozen=True, kw_only=True):
@@ -69,14 +72,37 @@ def said(
     ``within``: the unit that speaks for it from now on, where that ended it.
     """
     seen = episode.measured
-    verb = "The reason is" if episode.state == "confirmed" else "It looks like"
     summary = (
         f"{rank.words()} works {step_time(seen.own_s)} a step where its peers work "
         f"{step_time(seen.peers_s)}, since about step {episode.first_step}. "
-        f"{verb} {_cause(episode)}; everyone else waits for it.{rank.caveat()}"
+        f"{_reason(episode)} {_cause(episode)}; everyone else waits for it.{rank.caveat()}"
     )
     evidence = [*_times(seen, config, tick_s), *_members(seen), *_conditions(seen.conditions)]
     return Said(rank.subject(), evidence, summary, seen.cleared, over=_over(rank, episode, within))
+
+
+def said_of_stalls(
+    episode: StragglerEpisode, rank: Accused, config: StragglerConfig, tick_s: float, *, replaced: bool
+) -> Said:
+    """What is said of a rank that is slow in some steps alone: its numbers are means over all.
+
+    ``replaced``: another finding speaks for it from now on.
+    """
+    seen = episode.measured
+    excess_s = max(seen.own_s - seen.peers_s, 0.0)
+    parts = [name for name, value in seen.parts_s.items() if name in _STALLS and value > _STALL_LEAST * excess_s]
+    where = f" ({', '.join(f'{_STALLS[name]} +{seconds(seen.parts_s[name])}' for name in parts)})" if parts else ""
+    summary = (
+        f"{rank.words()} stalls now and then: it works {step_time(seen.own_s)} a step on average where its peers work "
+        f"{step_time(seen.peers_s)}, since about step {episode.first_step}. "
+        f"{_reason(episode)} {_cause(episode)}{where}; everyone else waits for it."
+    )
+    over = back_among_peers(rank, episode)
+    if replaced:
+        since = f"it stalled now and then from step {episode.first_step}"
+        over = f"{rank.words()} is slow in most steps now, which another finding reports; {since}."
+    evidence = [*_times(seen, config, tick_s), *_conditions(seen.conditions)]
+    return Said(rank.subject("now and then"), evidence, summary, seen.cleared, over=over)
 
 
 def said_by_lateness(
@@ -147,6 +173,10 @@ def _conditions(seen: ConditionsSeen | None) -> list[Evidence]:
         for name, value, peer, unit, rule in rows
         if value > 0.0  # NaN, what is not measured, is not
     ]
+
+
+def _reason(episode: StragglerEpisode) -> str:
+    return "The reason is" if episode.state == "confirmed" else "It looks like"
 
 
 def _cause(episode: StragglerEpisode) -> str:

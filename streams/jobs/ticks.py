@@ -100,6 +100,10 @@ class _Ended(NamedTuple):
     counts: Array
 
 
+#: What a tick says of each rank, with its last axis theirs.
+ARRAYS = ("own", "peers", "base", "wait", "waited", "parts", "unshared", "served", "total", "seconds")
+
+
 class Ticks(Stored):
     """Sums steps until they span ``tick_s``, on the median rank."""
 

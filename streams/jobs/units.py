@@ -20,10 +20,8 @@ from ..robust import Array, peers_median
 from ..runs import lengths, starts
 from ..stored import Kept, Stored
 from .cohorts import Cohorts
-from .ticks import PARTS, Tick, Ticks
+from .ticks import ARRAYS, PARTS, Tick, Ticks
 
-#: What a look says of each, with its last axis theirs.
-_ARRAYS = ("own", "peers", "base", "wait", "waited", "parts", "unshared", "served", "total", "seconds")
 #: A step is never shorter than this without an excess.
 _LEAST_BASE_S = 1e-9
 
@@ -151,7 +149,7 @@ class Units(Stored):
     def _by_unit(self, tick: Tick, cells: Tick, weight: Ints) -> Tick:
         """The look at units, each told by the cell in which its middle rank is."""
         if self._cell_unit.size == len(self.names):  # one each, in their order
-            alike: dict[str, Any] = {name: getattr(cells, name) for name in _ARRAYS}
+            alike: dict[str, Any] = {name: getattr(cells, name) for name in ARRAYS}
             return tick._replace(**alike)
         known = np.flatnonzero(~np.isnan(cells.excess) & (weight > 0))
         order = known[np.lexsort((cells.excess[known], self._cell_unit[known]))]
@@ -171,7 +169,7 @@ class Units(Stored):
             out[..., of] = values[..., at]
             return out
 
-        arrays: dict[str, Array] = {name: getattr(cells, name) for name in _ARRAYS}
+        arrays: dict[str, Array] = {name: getattr(cells, name) for name in ARRAYS}
         made: dict[str, Any] = {name: taken(one) if one.shape[-1] else one for name, one in arrays.items()}
         return tick._replace(**made)
 

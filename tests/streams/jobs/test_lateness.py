@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streams.jobs.lateness import EXPLAINED, JUDGED, TickHistory, calm, late_ranks
+from streams.jobs.lateness import EXPLAINED, JUDGED, KEPT_TICKS, TickHistory, calm, late_ranks
 from streams.jobs.straggler_config import StragglerConfig
 
 RANKS = 8
@@ -115,7 +115,7 @@ def test_the_onset_is_the_change_point(history):
     """One quiet tick in the middle does not end the run, and one odd tick before it does not lengthen it."""
     more = [0.0] * 10 + [0.025] * 12
     more[3], more[15] = 0.025, 0.0
-    assert history(more).onset(2, 10) == 10
+    assert history(more).onset(2, 10, KEPT_TICKS) == 10
 
 
 def test_calm_is_under_half_of_every_bar(history):
@@ -129,4 +129,4 @@ def test_a_restored_history_answers_the_same(history):
     kept, again = history([0.025] * 12), TickHistory()
     again.load(kept.state())
     assert (late_ranks(again, 10, CONFIG).margin == late_ranks(kept, 10, CONFIG).margin).all()
-    assert again.onset(2, 10) == kept.onset(2, 10)
+    assert again.onset(2, 10, KEPT_TICKS) == kept.onset(2, 10, KEPT_TICKS)

@@ -56,10 +56,11 @@ def test_nobody_is_named_in_a_healthy_job(job, ranks, noise, seed):
 
 
 @pytest.mark.long
-def test_a_pause_of_one_rank_every_few_steps_is_no_straggler(job):
-    """Rank 0 writing a checkpoint ten steps long, every ten steps, is not a slow worker."""
+def test_a_pause_of_one_rank_every_few_steps_is_no_slow_step(job):
+    """Rank 0 writing a checkpoint ten steps long, every ten steps, is not slow in every step: it stalls."""
     pauses = job(fault={0: {"optimizer": 1.0}}, when=lambda step: step % 10 == 9, steps=200)
-    assert judge(pauses.batches()) == []
+    (summary,) = {finding.summary.partition(":")[0] for finding in judge(pauses.batches())}
+    assert summary == "Rank 0 on node-0 stalls now and then"
 
 
 @pytest.mark.long
