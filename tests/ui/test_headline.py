@@ -19,6 +19,16 @@ def test_the_window_is_the_source_while_it_is_current(view):
     assert found.factor == pytest.approx(1.83)
 
 
+def test_of_two_ranks_the_slow_one_is_compared_with_the_other(view):
+    """The median of both holds half of what makes it slow; with and without windows."""
+    two = msgspec.structs.replace(view.window, ranks=2, own_median_s=0.073, own_worst_s=0.094)
+    assert headline(dataclasses.replace(view, window=two)).factor == pytest.approx(0.094 / 0.052)
+    steps = dataclasses.replace(view, window=None, step_s=view.step_s[1:3], waiting_s=view.waiting_s[1:3])
+    found = headline(steps)
+    assert (found.worst_rank, found.pair) == (1, True)
+    assert found.others_s < found.own_s < found.worst_s
+
+
 def test_without_windows_the_last_steps_are(view):
     """The page names the slow rank by itself when nobody makes windows."""
     found = headline(dataclasses.replace(view, window=None))

@@ -58,7 +58,8 @@ def draw_tiles(job: JobView, numbers: Headline, now_s: float) -> None:
     latest = [episode[-1] for episode in job.episodes]
     accused = {rank for one in latest if one.state != "recovered" and one.first_step >= 0 for rank in one.ranks}
     slow = "slow" if numbers.worst_rank in accused else ""
-    factor = f"{numbers.factor:.2f}{wording.TIMES} the median rank" if numbers.factor is not None else ""
+    of = "the other rank" if numbers.pair else "the median rank"
+    factor = f"{numbers.factor:.2f}{wording.TIMES} {of}" if numbers.factor is not None else ""
     worst = f"Slowest rank: {numbers.worst_rank}" if numbers.worst_rank is not None else "Slowest rank"
     where = job.places.get(numbers.worst_rank, "") if numbers.worst_rank is not None else ""
     p95 = f"95 % within {words.seconds(numbers.step_p95_s)}" if numbers.step_p95_s is not None else ""
