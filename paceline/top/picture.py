@@ -12,7 +12,7 @@ from paceline.events.silence import JOB_SILENT_S
 from paceline.job_state import JobState, job_state, runs_twice
 from paceline.lost_time import lost_s
 from paceline.words import is_confirmed, label, seconds
-from paceline.work_time import medians_of_others, others_of_worst_s, work_s
+from paceline.work_time import longest, others_of_worst_s, work_s
 
 from .model import LATE_S, SUGGESTION_ORDER, Job, Model
 
@@ -48,7 +48,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RankRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A rank: its own time a step, without waiting, over the median of the others; the cause where it is accused."""
+    """A rank: its own time a step, without waiting, over the median of all but the slowest; the cause where accused."""
 
     rank: int
     node: str
@@ -161,10 +161,10 @@ def _order(row: JobRow) -> tuple[int, float, str, str]:
 
 def _worst(job: Job) -> tuple[int | None, float | None]:
     """The slowest rank and its ratio, as the table of ranks has them; by the job's window where no rank has one."""
-    own_s, others_s = _compared(_lately(job))
+    own_s = {one.rank: work_s(one) for one in _lately(job)}
     if own_s:
         rank = min(own_s, key=lambda one: (-own_s[one], one))
-        return rank, _over(own_s[rank], _others(job, rank, own_s, others_s))
+        return rank, _over(own_s[rank], _others_s(job, own_s))
     window = job.window
     return (None, None) if window is None else (window.worst_rank, _over(window.own_worst_s, others_of_worst_s(window)))
 
@@ -172,14 +172,15 @@ def _worst(job: Job) -> tuple[int | None, float | None]:
 def _ranks(job: Job, findings: list[Finding]) -> list[RankRow]:
     """The ranks heard lately, the slowest by their own time first."""
     lately = _lately(job)
-    own_s, others_s = _compared(lately)
+    own_s = {one.rank: work_s(one) for one in lately}
+    others_s = _others_s(job, own_s)
     causes = {rank: label(finding) for finding in findings if is_confirmed(finding) for rank in finding.ranks}
     rows = [
         RankRow(
             rank=one.rank,
             node=one.node,
             own_s=own_s[one.rank],
-            ratio=_over(own_s[one.rank], _others(job, one.rank, own_s, others_s)),
+            ratio=_over(own_s[one.rank], others_s),
             step_s=one.step_median_s,
             cause=causes.get(one.rank, ""),
         )
@@ -193,18 +194,13 @@ def _lately(job: Job) -> list[RankWindow]:
     return [one for one in job.ranks.values() if newest_s - _end(one) <= LATE_S]
 
 
-def _compared(windows: list[RankWindow]) -> tuple[dict[int, float], dict[int, float]]:
-    """Time at work by rank, and the median of the others'."""
-    own_s = {one.rank: work_s(one) for one in windows}
-    return own_s, medians_of_others(own_s)
-
-
-def _others(job: Job, rank: int, own_s: dict[int, float], others_s: dict[int, float]) -> float | None:
-    """What ``rank`` is compared with."""
+def _others_s(job: Job, own_s: dict[int, float]) -> float | None:
+    """What all ranks are compared with: the median of all but the slowest; None where a rank is alone."""
     window = job.window
     if window is not None and window.ranks > len(own_s):  # Only the slowest ranks of a large job have windows.
-        return others_of_worst_s(window) if rank == window.worst_rank else window.own_median_s
-    return others_s.get(rank)
+        return others_of_worst_s(window)
+    slowest = longest(own_s)
+    return None if slowest is None else slowest.others_s
 
 
 def _over(own_s: float, others_s: float | None) -> float | None:

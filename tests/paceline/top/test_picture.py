@@ -125,7 +125,9 @@ def test_a_rank_has_one_ratio_against_the_other() -> None:
     for told in ([window], [window, rank_window(0, 0.052), rank_window(1, 0.094)]):
         shown = picture(model_of(*told), NOW_S)
         assert (shown.jobs[0].worst_rank, shown.jobs[0].worst_ratio) == (1, pytest.approx(0.094 / 0.052))
-    assert [row.ratio for row in shown.ranks] == pytest.approx([0.094 / 0.052, 0.052 / 0.094])
+    assert [row.ratio for row in shown.ranks] == pytest.approx([0.094 / 0.052, 1.0])
+    three = model_of(rank_window(0, 0.12), rank_window(1, 0.287), rank_window(2, 0.119))
+    assert [round(row.ratio or 0.0, 2) for row in picture(three, NOW_S).ranks] == [2.4, 1.0, 1.0]
 
 
 def test_of_a_large_job_the_median_is_the_jobs_own() -> None:
