@@ -3,6 +3,7 @@
 Rule of this file: pure. Findings come in any order and as often as they like: the highest revision of an id counts.
 """
 
+import statistics
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -21,7 +22,7 @@ from paceline.step_samples import data_part, samples_a_step
 
 from .job_level import JobLevel, chosen, with_ranks
 from .lost_time import lost_time
-from .report import Course, Episode, Heard, JobReport
+from .report import Course, Episode, Heard, JobReport, PhaseTime
 
 MOST_FINDINGS = 2000
 #: Who may describe a job.
@@ -169,8 +170,16 @@ def _times_of(level: JobLevel) -> dict[str, Any]:
         "own_worst_s": None if worst is None else level.own_s()[worst],
         "worst_rank": worst,
         "wait_ratio": level.wait_ratio,
-        "phases": level.phases(),
+        "phases": [_of_all(one, level) for one in level.phases()],
     }
+
+
+def _of_all(phase: PhaseTime, level: JobLevel) -> PhaseTime:
+    """``phase`` of the median of all ranks: one that never had it spent none in it, where windows of all ranks came."""
+    ranks = [rank for rank in level.ranks.values() if rank.steps]
+    if len(ranks) < level.most_ranks or all(phase.name in rank.phase_s for rank in ranks):
+        return phase
+    return phase._replace(median_s=statistics.median(rank.phase_s.get(phase.name, 0.0) / rank.steps for rank in ranks))
 
 
 def left_out_of(books: Iterable[JobBook]) -> Counter[str]:

@@ -295,14 +295,10 @@ def _own_s(job: JobSummary) -> dict[int, float]:
 
 
 def _time(job: JobSummary) -> list[str]:
-    """Where the median rank's time went, largest first."""
-    ratios: dict[str, list[float]] = {}
-    for rank, phases in job.phase_s.items():
-        whole = job.step_s.get(rank, 0.0)
-        if whole > 0:
-            for name, value in phases.items():
-                ratios.setdefault(name, []).append(value / whole)
-    medians = {name: statistics.median(values) for name, values in ratios.items() if name not in OVERLAYS}
+    """Where the median rank's time went, largest first; a rank without a phase spent none in it."""
+    held = [(phases, job.step_s[rank]) for rank, phases in job.phase_s.items() if job.step_s.get(rank, 0.0) > 0]
+    names = {name: None for phases, _ in held for name in phases if name not in OVERLAYS}
+    medians = {name: statistics.median(phases.get(name, 0.0) / whole for phases, whole in held) for name in names}
     shown = [
         f"{_WORDS.get(name, name)} {ratio:.0%}"
         for name, ratio in sorted(medians.items(), key=lambda item: -item[1])

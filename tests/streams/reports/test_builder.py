@@ -31,6 +31,23 @@ def test_a_slow_rank_is_the_worst_and_its_phases_say_why(report_of, make_windows
     assert job.step_median_s == pytest.approx(0.5, rel=0.01)
 
 
+def test_of_three_ranks_one_saves_and_the_median_rank_does_not(report_of, make_windows):
+    """Windows have the median of those that save; the waiting is one number in tile and table."""
+    events = []
+    for event in make_windows(10, ranks=3):
+        if getattr(event, "rank", None) == 0:
+            event = msgspec.structs.replace(event, phase_mean_s=event.phase_mean_s | {"checkpoint": 0.08})
+        if hasattr(event, "phase_median_s"):
+            medians = event.phase_median_s | {"checkpoint": 0.08}
+            event = msgspec.structs.replace(event, phase_median_s=medians, wait_ratio=0.64)
+        events.append(event)
+    (job,) = report_of(*events).jobs
+    (saved,) = [one for one in job.phases if one.name == "checkpoint"]
+    assert (saved.median_s, saved.worst_s) == (0.0, pytest.approx(0.08))
+    (tiles,) = [block for block in job_sections(job) if isinstance(block, Tiles)]
+    assert [tile.value for tile in tiles.tiles if tile.label == "waiting for others"] == ["6 %"]
+
+
 def test_ninety_five_of_a_hundred_steps_take_less_than_it_says(report_of):
     """A tenth of the windows hold longer steps: they are in what the slowest steps take, and not in the median."""
     took_s = [0.5 if second % 10 else 1.5 for second in range(100)]

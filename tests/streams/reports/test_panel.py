@@ -293,6 +293,16 @@ def exchanging(events, work_s, step_s, waited_s=0.0):
         )
 
 
+def test_ranks_without_a_phase_spent_none_in_it(panel_of, make_training):
+    """One of three saves: the median rank does not, and shares add up to no more than all of the time."""
+    saved = []
+    for event in exchanging(make_training(ranks=3, nodes=1, seconds=5), [0.08] * 3, [0.1] * 3, 0.02):
+        ranks = list(map(int, columns.numbers(event.rank)))
+        spent = columns.durations([0.015 if rank == 0 else float("nan") for rank in ranks])
+        saved.append(msgspec.structs.replace(event, phases=event.phases | {"checkpoint": spent}))
+    assert "  Time     median rank: forward 80%, waiting for others 20%\n" in panel_of(*saved)
+
+
 @pytest.mark.parametrize(
     ("work_s", "step_s", "words"),
     [
