@@ -12,6 +12,7 @@ from paceline.accused_units import accused_ranks, many_of, unit_of
 from paceline.energy.energy_book import EnergyBook
 from paceline.energy.tariff import Tariff
 from paceline.events import OVERLAYS, SEVERITY_ORDER, Evidence, Finding, ProbeCost, advice_on
+from paceline.lost_time import COUNTED
 from paceline.paired import LEAST_PAIRS
 from paceline.ranges import ranges
 from paceline.visible import visible
@@ -99,8 +100,12 @@ def _job(job: JobSummary, energy_rows: list[str]) -> list[str]:
         wholes = [finding for finding in wholes if not is_short_run(finding)]
     if not ranks_named and any(is_short_run(one) or one.kind == "node_silent" for one in wholes):
         body = []  # nobody was compared, or not all were
+    if not ranks_named and any(map(_costs, wholes)):
+        body = []  # what cost the whole job its time is the verdict
     for finding in wholes[:_SHOWN]:
-        body += _whole("Also" if body else "Verdict", finding)
+        # Beside a slow rank, its cost holds the same steps; a hang's is of a step of its own.
+        cost = [_cost_row(finding)] if _costs(finding) and (finding.kind == "hang" or not ranks_named) else []
+        body += [*_whole("Also" if body else "Verdict", finding), *cost]
     if len(ranks_named) > _SHOWN or len(wholes) > _SHOWN:
         more = max(len(ranks_named) - _SHOWN, 0) + max(len(wholes) - _SHOWN, 0)
         body.append(_row("", f"and {more} more: paceline analyze RECORDING --json"))
@@ -111,6 +116,11 @@ def _whole(label: str, finding: Finding) -> list[str]:
     """A finding on the job as a whole, and in a row of its own what to do."""
     summary, next_ = _and_next(_sentence(finding))
     return [_row(label, summary), *([_row("Next", next_)] if next_ else [])]
+
+
+def _costs(finding: Finding) -> bool:
+    """Whether its cost counts: a suspicion may be withdrawn."""
+    return finding.state in COUNTED and finding.cost.lost_s > 0
 
 
 def _and_next(sentence: str) -> tuple[str, str]:
@@ -153,16 +163,17 @@ def _finding(finding: Finding) -> list[str]:
         )
     ]
     lines += [_row("Why" if index == 0 else "", text) for index, text in enumerate(_why(finding))]
+    return [*lines, _row("Next", advice_on(finding)), _cost_row(finding)]
+
+
+def _cost_row(finding: Finding) -> str:
     cost = finding.cost
-    lines.append(_row("Next", advice_on(finding)))
-    lines.append(
-        _row(
-            "Cost",
-            f"{cost.lost_s:.1f} s lost{_each(finding)}, {cost.throughput_lost_ratio:.0%} of the throughput "
-            f"in that time, {cost.gpu_hours:.4f} device-hours",
-        )
+    each = "" if finding.kind == "hang" else _each(finding)  # All of it is of one step.
+    return _row(
+        "Cost",
+        f"{cost.lost_s:.1f} s lost{each}, {cost.throughput_lost_ratio:.0%} of the throughput "
+        f"in that time, {cost.gpu_hours:.4f} device-hours",
     )
-    return lines
 
 
 def _each(finding: Finding) -> str:
@@ -252,9 +263,12 @@ def _unconnected(job: JobSummary, own: dict[int, float]) -> str | None:
 
 
 def _slowest(own: dict[int, float]) -> list[str]:
-    """How long the median rank works, and the slowest."""
+    """How long the median rank works, and the slowest; both where there are two."""
     if not own:
         return []
+    if len(own) == 2:
+        (one, one_s), (other, other_s) = sorted(own.items())
+        return [_row("Why", f"rank {one} works {seconds(one_s)} a step, rank {other} {seconds(other_s)}")]
     median = statistics.median(own.values())
     worst = max(own, key=lambda rank: own[rank])
     return [

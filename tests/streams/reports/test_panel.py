@@ -337,6 +337,49 @@ def test_where_a_collective_was_seen_or_could_be_missed_ranks_are_not_asked_whet
     assert "torch.distributed" not in panel_of(*exchanging(events, alike, alike))
 
 
+def test_of_two_ranks_both_are_named(panel_of, make_training):
+    """The median of both is neither's."""
+    text = panel_of(*exchanging(make_training(ranks=2, nodes=1, seconds=5), [0.052, 0.053], [0.1] * 2, 0.02))
+    assert "  Why      rank 0 works 52.0 ms a step, rank 1 53.0 ms\n" in text
+
+
+HUNG = Cost(lost_s=49.0, gpu_hours=0.027, throughput_lost_ratio=1.0)
+
+
+def test_a_hang_that_ended_is_the_verdict_with_its_cost(panel_of, make_training, found):
+    """Not that no rank holds the job back."""
+    summary = "Ranks 0 and 2 were blocked for 49 s; rank 1 came late. Next: look."
+    hang = msgspec.structs.replace(
+        found, kind="hang", state="recovered", ranks=[1], first_step=29, last_step=29, cost=HUNG, summary=summary
+    )
+    lines = panel_of(*make_training(ranks=3, nodes=1, seconds=5), hang).splitlines()
+    assert lines[1:4] == [
+        "  Verdict  hang (recovered): Ranks 0 and 2 were blocked for 49 s; rank 1 came late",
+        "  Next     look",
+        "  Cost     49.0 s lost, 100% of the throughput in that time, 0.0270 device-hours",
+    ]
+    assert "no rank" not in "".join(lines)
+
+
+@pytest.mark.parametrize(("state", "lost_s"), [("suspected", 49.0), ("confirmed", 0.0)])
+def test_a_finding_whose_cost_does_not_count_stays_beside_the_verdict(panel_of, make_training, found, state, lost_s):
+    """A suspicion may be withdrawn."""
+    cost = msgspec.structs.replace(HUNG, lost_s=lost_s)
+    whole = msgspec.structs.replace(found, kind="slowdown", state=state, revision=2, ranks=[], cost=cost)
+    text = panel_of(*make_training(ranks=3, nodes=1, seconds=5), whole)
+    assert "  Verdict  no rank holds this job back" in text
+    assert f"  Also     slowdown ({state})" in text
+    assert "  Cost" not in text
+
+
+def test_beside_a_slow_rank_steps_are_not_priced_twice(panel_of, make_training, found):
+    """A slowdown holds the same steps as the straggler; a hang does not."""
+    slow = msgspec.structs.replace(found, kind="straggler", state="confirmed", ranks=[1], cost=HUNG)
+    whole = msgspec.structs.replace(found, id="w", kind="slowdown", state="confirmed", ranks=[], cost=HUNG)
+    hang = msgspec.structs.replace(found, id="h", kind="hang", state="recovered", ranks=[1], cost=HUNG)
+    assert panel_of(*make_training(ranks=3, nodes=1, seconds=5), slow, whole, hang).count("  Cost") == 2
+
+
 def test_a_silent_node_is_told_in_place_of_who_was_compared(panel_of, make_training, found):
     """Not all were."""
     silent = msgspec.structs.replace(found, kind="node_silent", state="confirmed", ranks=[2, 3], nodes=["n1"])
