@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from paceline.events import JobWindow, RankWindow
 from paceline.phases import PHASES
+from paceline.words import seconds
 
 WAITING = "communication"
 #: Least excess over the others, as a share of the step without it, and the share of it that they must have waited for.
@@ -27,6 +28,15 @@ class Longest(NamedTuple):
     def excess_s(self) -> float:
         """Seconds a step."""
         return self.work_s - self.others_s
+
+    @property
+    def words(self) -> str:
+        """As panel, report and page say it.
+
+        >>> Longest(1, 0.0606, 0.0247).words
+        'rank 1 works 35.9 ms a step longer than the others on average'
+        """
+        return f"rank {self.rank} works {seconds(self.excess_s)} a step longer than the others on average"
 
 
 def work_s(window: RankWindow) -> float:
@@ -78,7 +88,9 @@ def longest(values: Mapping[int, float]) -> Longest | None:
     return Longest(rank, values[rank], others[rank])
 
 
-def uneven(work: Mapping[int, float], waits: Mapping[int, float]) -> Longest | None:
+def uneven(
+    work: Mapping[int, float], waits: Mapping[int, float], stages: Mapping[int, int] | None = None
+) -> Longest | None:
     """The rank that works longest, where that matters: by ``LEAST_EXCESS`` of the step, and the others waited for it.
 
     >>> uneven({0: 0.0247, 1: 0.0606}, {0: 0.040, 1: 0.004})
@@ -89,14 +101,22 @@ def uneven(work: Mapping[int, float], waits: Mapping[int, float]) -> Longest | N
     True
 
     Args:
-        work: Mean seconds a step at work, by rank.
+        work: Mean seconds a step at work, by rank; NaN is not measured.
         waits: The same of waiting for others.
+        stages: The pipeline stage of each rank, where known: another stage has other work, and is not compared.
     """
-    known = {rank: spent_s for rank, spent_s in work.items() if math.isfinite(spent_s)}
-    found = longest(known)
+    by_stage: dict[int, dict[int, float]] = {}
+    for rank, spent_s in work.items():
+        if math.isfinite(spent_s):
+            by_stage.setdefault((stages or {}).get(rank, -1), {})[rank] = spent_s
+    found = [one for ranks in by_stage.values() if (one := _uneven(ranks, waits)) is not None]
+    return max(found, key=lambda one: one.excess_s, default=None)
+
+
+def _uneven(work: Mapping[int, float], waits: Mapping[int, float]) -> Longest | None:
+    found = longest(work)
     if found is None:
         return None
-    others = medians_of_others({rank: waits.get(rank, 0.0) for rank in known})
-    waited_s = others[found.rank] - waits.get(found.rank, 0.0)
+    waited_s = medians_of_others({rank: waits.get(rank, 0.0) for rank in work})[found.rank]
     least_s = LEAST_EXCESS * (found.work_s + waits.get(found.rank, 0.0) - found.excess_s)
     return found if found.excess_s >= least_s > 0 and waited_s >= WAITED_SHARE * found.excess_s else None

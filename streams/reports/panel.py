@@ -17,6 +17,7 @@ from paceline.paired import LEAST_PAIRS
 from paceline.ranges import ranges
 from paceline.visible import visible
 from paceline.words import seconds
+from paceline.work_time import uneven
 
 from ..ingest.coverage import CoverageTracker
 from ..jobs.apart import is_apart, relation
@@ -236,7 +237,11 @@ def _nobody(job: JobSummary) -> list[str]:
 
 
 def _compared(job: JobSummary, own: dict[int, float]) -> list[str]:
-    return [_row("Verdict", f"no rank holds this job back: {len(own) or len(job.nodes)} ranks compared")]
+    compared = f"{len(own) or len(job.nodes)} ranks compared"
+    slowest = uneven(own, {rank: job.phase_s[rank].get("communication", 0.0) / job.timed_steps[rank] for rank in own})
+    if slowest is not None:
+        return [_row("Verdict", f"no rank is slow all the time, but {slowest.words}: {compared}")]
+    return [_row("Verdict", f"no rank holds this job back: {compared}")]
 
 
 def _unconnected(job: JobSummary, own: dict[int, float]) -> str | None:

@@ -116,14 +116,14 @@ def _verdict(job: JobReport) -> Notice:
             next(e.finding.summary for e in job.episodes if e.finding.kind == "insufficient_data"),
             "caution",
         )
+    failed = f"It ended with exit status {job.exit_status}; why, its logs may say: paceline why."
+    compared = f"{many(job.heard.ranks_heard, 'rank')} compared over {many(job.steps, 'step')}."
+    if job.longest is not None:
+        words = f"{job.longest.words.capitalize()}. {failed if job.exit_status else compared}"
+        return Notice("No rank is slow all the time", words, "caution")
     if job.exit_status:
-        failed = f"It ended with exit status {job.exit_status}; why, its logs may say: paceline why."
         return Notice("It failed, and nothing slowed it down", failed, "caution")
-    return Notice(
-        "Nothing slowed it down",
-        f"{many(job.heard.ranks_heard, 'rank')} compared over {many(job.steps, 'step')}.",
-        "good",
-    )
+    return Notice("Nothing slowed it down", compared, "good")
 
 
 def _died(finding: Finding) -> bool:

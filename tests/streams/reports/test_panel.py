@@ -283,10 +283,11 @@ def test_many_slow_ranks_are_counted_and_the_numbers_are_of_one(panel_of, make_t
 
 
 def exchanging(events, work_s, step_s, waited_s=0.0):
-    """The same job, whose ranks work and take so long a step, and spend so much of it in collectives."""
+    """The same job, whose ranks work and take so long a step, and spend so much of it in collectives, all or each."""
     for event in events:
         ranks = list(map(int, columns.numbers(event.rank)))
-        phases = {"communication": columns.durations([waited_s] * len(ranks))}
+        waits = [waited_s[rank] if isinstance(waited_s, list) else waited_s for rank in ranks]
+        phases = {"communication": columns.durations(waits)}
         phases["forward"] = columns.durations([work_s[rank] for rank in ranks])
         yield msgspec.structs.replace(
             event, collectives=None, phases=phases, step_s=columns.durations([step_s[rank] for rank in ranks])
@@ -335,6 +336,24 @@ def test_where_a_collective_was_seen_or_could_be_missed_ranks_are_not_asked_whet
     events, alike = make_training(ranks=3, nodes=1, seconds=5), [0.1] * 3
     assert "torch.distributed" not in panel_of(*exchanging(events, alike, alike, 0.01), described())
     assert "torch.distributed" not in panel_of(*exchanging(events, alike, alike))
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "verdict"),
+    [
+        (
+            [0.04, 0.004],
+            "no rank is slow all the time, but rank 1 works 35.9 ms a step longer than the others on average",
+        ),
+        ([0.004, 0.004], "no rank holds this job back"),
+    ],
+)
+def test_the_verdict_does_not_deny_what_the_next_line_shows(panel_of, make_training, waited_s, verdict):
+    """Single steps take long, which no finding names; where the others did not wait, that held up nothing."""
+    events = exchanging(make_training(ranks=2, nodes=1, seconds=5), [0.0247, 0.0606], [0.0646] * 2, waited_s)
+    assert (
+        f"  Verdict  {verdict}: 2 ranks compared\n  Why      rank 0 works 24.7 ms a step, rank 1 60.6 ms\n"
+    ) in panel_of(*events)
 
 
 def test_of_two_ranks_both_are_named(panel_of, make_training):
