@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.work_time import longest, others_of_worst_s
+from paceline.phases import PHASES
+from paceline.work_time import WAITING, Longest, longest, others_of_worst_s, uneven
 
 from .ratios import own_time, quiet_median
 from .snapshot import JobView
@@ -58,6 +59,17 @@ def headline(view: JobView) -> Headline:
             pair=window.ranks == 2,
         )
     return _from_steps(view)
+
+
+def works_longer(view: JobView) -> Longest | None:
+    """The rank that works longer than the others of its stage over the newest steps, where that matters."""
+    told = np.flatnonzero(np.isfinite(view.phase_s["step"])) if "step" in view.phase_s else np.empty(0, np.int64)
+    spent = {name: np.nan_to_num(view.phase_s[name]) for name in PHASES if name in view.phase_s}
+    work_s = sum((one for name, one in spent.items() if name != WAITING), np.zeros(view.step_s.shape[0]))
+    waits_s = spent.get(WAITING, np.zeros(0))
+    stages = dict(enumerate(view.stages.tolist()))
+    work, waits = ({int(rank): float(one[rank]) for rank in told if rank < one.size} for one in (work_s, waits_s))
+    return uneven(work, waits, stages)
 
 
 def _outdated(view: JobView) -> bool:

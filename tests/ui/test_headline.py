@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from ui.headline import headline
+from ui.headline import headline, works_longer
 
 
 @pytest.fixture
@@ -53,3 +53,16 @@ def test_before_the_first_step_nothing_is_measured(view):
     empty = np.empty((0, 0), np.float32)
     found = headline(dataclasses.replace(view, window=None, step_s=empty, waiting_s=empty))
     assert (found.step_s, found.worst_rank) == (None, None)
+
+
+def test_a_rank_that_works_longer_is_known_without_a_finding(view):
+    """Beside ranks of its own stage, and where the others waited for it."""
+    found = works_longer(view)
+    assert (found.rank, found.words.endswith("a step longer than the others on average")) == (2, True)
+    assert works_longer(dataclasses.replace(view, stages=np.array([0, 0, 1, 0]))) is None
+    idle = view.phase_s | {"communication": np.zeros_like(view.phase_s["communication"])}
+    assert works_longer(dataclasses.replace(view, phase_s=idle)) is None
+    even = view.phase_s | {"forward": np.full_like(view.phase_s["forward"], 0.1)}
+    even |= {"backward": np.full_like(view.phase_s["backward"], 0.1)}
+    assert works_longer(dataclasses.replace(view, phase_s=even)) is None
+    assert works_longer(dataclasses.replace(view, phase_s={})) is None

@@ -6,7 +6,7 @@ from paceline import words
 from paceline.lost_time import lost_s
 
 from .. import wording
-from ..headline import Headline
+from ..headline import Headline, works_longer
 from ..notices import Notice, aimed, standing
 from ..snapshot import JobView, Snapshot
 from ..theme import CAUTION, FAINT, GOOD, SLOW
@@ -65,7 +65,9 @@ def draw_tiles(job: JobView, numbers: Headline, now_s: float) -> None:
     p95 = f"95 % within {words.seconds(numbers.step_p95_s)}" if numbers.step_p95_s is not None else ""
     open_now = [episode[-1] for episode in job.episodes if episode[-1].state != "recovered"]
     confirmed = sum(map(words.is_confirmed, open_now))
-    ended, note = job.ended_s is not None, f"{confirmed} confirmed" if open_now else "no slow rank"
+    longer = None if open_now else works_longer(job)
+    quiet = "no slow rank" if longer is None else f"rank {longer.rank} works longer than the others"
+    ended, note = job.ended_s is not None, f"{confirmed} confirmed" if open_now else quiet
     tiles = [
         tile("Step time, all ranks", words.seconds_parts(numbers.step_s), p95),
         tile("Work time, median rank", words.seconds_parts(numbers.own_s), "without waiting"),
