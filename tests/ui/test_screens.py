@@ -35,6 +35,7 @@ def test_the_headline_names_median_and_worst_rank(played, open_page):
     assert "average" not in shown
 
 
+@pytest.mark.slow
 def test_no_box_says_that_no_rank_is_slow_above_a_rank_that_works_longer(simulated_job, tell, open_page):
     """The tiles have the number; no finding has come yet. Before the fault no rank is slow."""
     feed = Feed()
