@@ -20,11 +20,18 @@ from paceline.terminal import say, tell_crash
 Main = Callable[[list[str]], int]
 
 
+HELP = ("-h", "--help")
+
+
 class Command(NamedTuple):
     """A sub-command: where its ``main`` is and what it does, in a few words."""
 
     target: str
     help: str
+
+
+class MissingError(KeyError):
+    """A service has a command, and what it needs is not installed; the message says what brings it."""
 
 
 COMMANDS = {
@@ -119,8 +126,22 @@ def _offered(name: str) -> Main:
         try:
             return service_modules.load(entry)  # type: ignore[no-any-return]
         except ModuleNotFoundError as error:
-            raise KeyError(f"{name} needs {error.name}; {install(extra)}") from error
-    raise KeyError(f"{name}: not installed here; {install(extra)}")
+            raise MissingError(f"{name} needs {error.name}; {install(extra)}") from error
+    raise MissingError(f"{name}: not installed here; {install(extra)}")
+
+
+def _help_without(name: str, missing: str) -> str:
+    """What ``--help`` can say of a command whose extra is not installed.
+
+    >>> print(_help_without("why", "why needs ahocorasick_rs; pip install 'paceline[postmortem]'"))
+    paceline why: find why a job hung or died, from its logs, dumps and stacks
+    <BLANKLINE>
+    Its options are shown once its extra [postmortem] is installed:
+    why needs ahocorasick_rs; pip install 'paceline[postmortem]'
+    """
+    command = SERVICE_COMMANDS[name]
+    extra = f"Its options are shown once its extra [{command.target}] is installed:"
+    return f"paceline {name}: {command.help}\n\n{extra}\n{missing}"
 
 
 def _reason(error: BaseException) -> str:
@@ -172,7 +193,7 @@ def _until_reader_leaves(args: list[str]) -> int:
 
 
 def _main(args: list[str]) -> int:
-    if not args or args[0] in ("-h", "--help", "help"):
+    if not args or args[0] in (*HELP, "help"):
         print(usage())
         return 0 if args else 2
     if args[0] in ("-V", "--version"):
@@ -182,6 +203,13 @@ def _main(args: list[str]) -> int:
     try:
         try:
             command = find(args[0])
+        except MissingError as error:
+            missing = str(error.args[0])
+            if any(word in HELP for word in args[1:]):
+                print(_help_without(args[0], missing))
+                return 0
+            say(missing)
+            return 2
         except (KeyError, ModuleNotFoundError) as error:
             say(str(error.args[0]))
             return 2

@@ -61,8 +61,10 @@ class Reported:
     def refuses_attempt(self, job: str, attempt: int) -> str | None:
         """Why ``attempt`` of ``job`` is over; None where it goes on, or is still to come."""
         life = self._jobs.get(job)
-        if life is None or attempt >= life.attempt:
+        if life is None or attempt > life.attempt or (attempt == life.attempt and life.ended_s is None):
             return None
+        if attempt == life.attempt:
+            return f"job {job[:100]!r}, attempt {attempt}, has ended; {self._running()}"
         return f"job {job[:100]!r} is at attempt {life.attempt}: give --attempt {life.attempt}"
 
     def _where(self, job: str) -> str:

@@ -22,11 +22,36 @@ from .jobs.config import CHANGEABLE, default, refusal
 
 EXAMPLES = """\
 examples:
-  paceline thresholds --list                                   all thresholds, with default and limits
-  paceline thresholds --job resnet-7 least_excess=0.05         report ranks that are 5 % slower, from now on
+  paceline thresholds --list                                   all thresholds, with default, limits and meaning
+  paceline thresholds --job resnet-7 least_excess=0.1          report ranks from 10 % slower on, from now on
   paceline thresholds --job resnet-7 hang_s=300 sigmas=4       set two; the others return to their defaults
   paceline thresholds --job resnet-7                           back to the defaults
 """
+
+
+#: What each is, in a few words; why it is what it is, is written in ``streams/jobs``.
+MEANINGS = {
+    "least_excess": "a rank is slow from this much over its peers on, as a share of the step",
+    "least_cpu_wait": "the same for time without a processor, where ranks share cores",
+    "sigmas": "and from so many times the noise of its peers on",
+    "floor": "the noise counts as this share of the step at least",
+    "late_share": "share of the measurements in which a rank must be late",
+    "recover_ticks": "measurements without lateness that end a finding",
+    "cooldown_ticks": "measurements after it in which no new one begins",
+    "link_times": "a link is slow from so many times its peers' round trip on",
+    "link_rtt_s": "and from so many seconds above it on",
+    "link_wait": "while ranks wait for this share of the time",
+    "least_stage": "a pipeline stage is uneven from this much over the mean of all on",
+    "least_spread": "data is uneven where times of micro-batches spread by this share",
+    "least_alike": "and forward and backward correlate by this much",
+    "data_bound": "a job is bound by its data from this share of the step on",
+    "communication_bound": "and by its communication from this share of the time on",
+    "rated_bytes_per_s": "what a link should carry, for comparison; 0: as its node reports",
+    "least_slowdown": "the whole job is slower from this share of a step on",
+    "hang_s": "a collective hangs after so many seconds",
+    "hang_times": "and after so many times the longest wait before",
+    "node_silent_s": "a node is silent after so many seconds of its peers without a message",
+}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -88,7 +113,8 @@ def _nothing(settings: BrokerSettings, cluster: str, args: argparse.Namespace) -
 
 def _list() -> None:
     for name, (low, high, _) in CHANGEABLE.items():
-        print(f"{name:<20} {default(name):>8g}   from {low:g} to {high:g}")
+        limits = f"{low:g} to {high:g}"
+        print(f"{name:<20} {default(name):>6g}   {limits:<14} {MEANINGS[name]}")
 
 
 def _refuse(reason: str) -> int:
@@ -109,7 +135,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--cluster", metavar="C", help="the job's cluster (default: PACELINE_CLUSTER)")
     parser.add_argument("--attempt", type=int, default=0, metavar="N", help="the job's attempt (default: 0)")
     parser.add_argument("--anyway", action="store_true", help="set them even if no such job has reported yet")
-    parser.add_argument("--list", action="store_true", help="the thresholds, with default and limits")
+    parser.add_argument("--list", action="store_true", help="the thresholds, with default, limits and meaning")
     add_brokers_option(parser)
     return parser.parse_args(argv)
 

@@ -119,7 +119,9 @@ def _of_job(job: JobView, now_s: float) -> Notice | None:
             return Notice(
                 "good", f"This job ended {age(now_s, job.ended_s)}", "The page keeps its last picture.", (RUN,)
             )
-        text = "The page keeps its last picture. See the job's own output for why it failed."
+        died = any(one.kind == "died" and one.state != "recovered" for one in job.latest)
+        why = "Why it failed is under Findings." if died else "See the job's own output for why it failed."
+        text = f"The page keeps its last picture. {why}"
         return Notice(
             "lost", f"This job ended {age(now_s, job.ended_s)} with exit status {job.exit_status}", text, (RUN,)
         )

@@ -6,7 +6,7 @@ Rule of this file: pure; one line a trouble, the gravest first. What is well is 
 from dataclasses import dataclass
 
 from paceline.events.silence import WORKERS_SILENT_S
-from paceline.words import age
+from paceline.words import age, many
 
 from .snapshot import SenderLine, Snapshot
 
@@ -116,6 +116,14 @@ def _refused(snapshot: Snapshot) -> list[Trouble]:
     newest = max(letters, key=lambda letter: letter.time_s)
     text = f"The workers rejected messages, the last {age(snapshot.now_s, newest.time_s)}: {newest.reason[:160]}"
     return [Trouble(text, "See the dead letters below, or `paceline tail deadletter`")]
+
+
+def well(snapshot: Snapshot) -> str:
+    """What is told where there is no trouble; some messages are always on their way."""
+    waiting = sum(_held(sender) for sender in snapshot.senders)
+    if not waiting:
+        return "No messages are missing, waiting or rejected."
+    return f"No messages are missing or rejected; {many(waiting, 'message')} not sent yet, as is usual."
 
 
 def _held(sender: SenderLine) -> int:

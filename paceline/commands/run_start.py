@@ -11,11 +11,12 @@ import secrets
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from itertools import dropwhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from paceline.commands import nccl_plugin, stack_state
 from paceline.commands.page_link import page_link
@@ -37,6 +38,7 @@ from paceline.settings import (
     PROBE_BUDGET,
     SPOOL_BYTES,
     TOTAL_STEPS,
+    Setting,
     SettingError,
 )
 from paceline.terminal import say
@@ -165,9 +167,9 @@ def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:
     for setting in (CAPTURES, CLUSTER, JOB, NODE, NO_COMMANDS, PATIENCE, SPOOL_BYTES, PROBE_BUDGET, TOTAL_STEPS):
         setting.read(environ)
     if options.probe_budget is not None:
-        PROBE_BUDGET.read({PROBE_BUDGET.name: options.probe_budget})
+        _check("--probe-budget", PROBE_BUDGET, options.probe_budget)
     if options.total_steps is not None:
-        TOTAL_STEPS.read({TOTAL_STEPS.name: options.total_steps})
+        _check("--total-steps", TOTAL_STEPS, options.total_steps)
     optional_settings(environ, options.brokers)
     if options.track:
         chosen(options.track)
@@ -200,6 +202,15 @@ class Asked(NamedTuple):
     environ: dict[str, str]
     options: argparse.Namespace
     plugin: str | None
+
+
+def _check(option: str, setting: Setting[Any], value: str) -> None:
+    """Find what is wrong with an option's ``value``; it is said of the option, as that was typed.
+
+    Raises:
+        SettingError: the value is not allowed.
+    """
+    replace(setting, name=option).read({option: value})
 
 
 def asked(argv: list[str]) -> Asked | None:

@@ -3,7 +3,7 @@
 Rule of this file: pure. Texts are of other processes and may be of any length; whoever prints them makes them visible.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 
 from paceline import wire
@@ -14,6 +14,8 @@ from paceline.words import age
 
 #: Suggestions that are kept, and lines of one that are shown.
 MOST, MOST_LINES, LONGEST = 10_000, 20, 400
+#: Shares from this on have an exponent.
+LARGE = 1e6
 #: Of suggestions that may have been meant so many are named, by so many letters of their ids.
 _NAMED, _LONGEST_ID = 5, 100
 
@@ -120,26 +122,34 @@ def gain(value: Gain) -> str:
     >>> gain(Gain())
     'gain not known'
     >>> gain(Gain(throughput_ratio=7.43, throughput_low=1.72))
-    '+743 % throughput (at least 172)'
+    '+743 % throughput (at least 172 %)'
+    >>> gain(Gain(throughput_ratio=16.42))
+    '+1642 % throughput'
     """
     parts = []
     if value.gpu_hours_per_day is not None:
-        between = _between(value.gpu_hours_low, value.gpu_hours_high, 1.0)
+        between = _between(value.gpu_hours_low, value.gpu_hours_high, "{:.3g}".format)
         parts.append(f"{value.gpu_hours_per_day:+.3g} device-hours a day{between}")
     if value.throughput_ratio is not None:
-        between = _between(value.throughput_low, value.throughput_high, 100.0)
-        parts.append(f"{100 * value.throughput_ratio:+.3g} % throughput{between}")
+        between = _between(value.throughput_low, value.throughput_high, _percent)
+        sign = "+" if value.throughput_ratio >= 0 else ""
+        parts.append(f"{sign}{_percent(value.throughput_ratio)} throughput{between}")
     if value.money_per_day is not None:
         parts.append(f"{value.money_per_day:+.4g} {value.currency[:16]} a day".replace("  ", " "))
     return ", ".join(parts) or "gain not known"
 
 
-def _between(low: float | None, high: float | None, factor: float) -> str:
+def _between(low: float | None, high: float | None, words: Callable[[float], str]) -> str:
     if low is None:
         return ""
     if high is None:
-        return f" (at least {factor * low:.3g})"
-    return f" ({factor * low:.3g} to {factor * high:.3g})"
+        return f" (at least {words(low)})"
+    return f" ({words(low)} to {words(high)})"
+
+
+def _percent(value: float) -> str:
+    """As the page writes it; what no throughput can be has an exponent."""
+    return f"{100 * value:.0f} %" if abs(value) < LARGE else f"{100 * value:.2e} %"
 
 
 def effect(value: Effect) -> str:

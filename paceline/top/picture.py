@@ -4,8 +4,6 @@ Rule of this file: pure; time is an argument. A picture holds no more than a per
 changes any more. Its names are as they came: whoever shows them makes them safe.
 """
 
-from statistics import median
-
 import msgspec
 
 from paceline.events import UNMEASURED_SUGGESTIONS, Finding, RankWindow, Suggestion
@@ -14,6 +12,7 @@ from paceline.events.silence import JOB_SILENT_S
 from paceline.job_state import JobState, job_state, runs_twice
 from paceline.lost_time import lost_s
 from paceline.words import is_confirmed, label, seconds
+from paceline.work_time import longest, others_of_worst_s, work_s
 
 from .model import LATE_S, SUGGESTION_ORDER, Job, Model
 
@@ -21,7 +20,7 @@ MOST_ROWS = 500
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A job: seconds a step, the worst rank's own time over the median's, and what its findings have cost in all.
+    """A job: seconds a step, the worst rank's own time over the median of the others, and what its findings have cost.
 
     ``state`` is one word, and ``detail`` the same with rank and line, where a finding says more.
     """
@@ -49,7 +48,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RankRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A rank: its own time a step, without waiting for others, over the median's; the cause where it is accused."""
+    """A rank: its own time a step, without waiting, over the median of all but the slowest; the cause where accused."""
 
     rank: int
     node: str
@@ -126,9 +125,7 @@ def _job(job: Job, findings: list[Finding], now_s: float) -> JobRow:
     window = job.window
     says = job_state(findings)
     state = _state(job, says, now_s)
-    ratio = None
-    if window is not None and window.own_median_s > 0:
-        ratio = window.own_worst_s / window.own_median_s
+    worst_rank, ratio = _worst(job)
     return JobRow(
         cluster=job.cluster,
         job=job.name,
@@ -136,7 +133,7 @@ def _job(job: Job, findings: list[Finding], now_s: float) -> JobRow:
         state=state,
         ranks=max(job.world_size, window.ranks if window else 0),
         step_s=window.step_median_s if window else None,
-        worst_rank=window.worst_rank if window else None,
+        worst_rank=worst_rank,
         worst_ratio=ratio,
         wait_ratio=window.wait_ratio if window else None,
         lost_s=lost_s(findings),
@@ -162,22 +159,28 @@ def _order(row: JobRow) -> tuple[int, float, str, str]:
     return place, -row.heard_s if place == 2 else -row.lost_s, row.job, row.cluster
 
 
+def _worst(job: Job) -> tuple[int | None, float | None]:
+    """The slowest rank and its ratio, as the table of ranks has them; by the job's window where no rank has one."""
+    own_s = {one.rank: work_s(one) for one in _lately(job)}
+    if own_s:
+        rank = min(own_s, key=lambda one: (-own_s[one], one))
+        return rank, _over(own_s[rank], _others_s(job, own_s))
+    window = job.window
+    return (None, None) if window is None else (window.worst_rank, _over(window.own_worst_s, others_of_worst_s(window)))
+
+
 def _ranks(job: Job, findings: list[Finding]) -> list[RankRow]:
     """The ranks heard lately, the slowest by their own time first."""
-    newest_s = max((_end(one) for one in job.ranks.values()), default=0.0)
-    lately = [one for one in job.ranks.values() if newest_s - _end(one) <= LATE_S]
-    own_s = {one.rank: _own(one) for one in lately}
-    window = job.window
-    middle = median(own_s.values()) if own_s else 0.0
-    if window is not None and window.ranks > len(own_s):  # Of a large job only the slowest ranks are told.
-        middle = window.own_median_s
+    lately = _lately(job)
+    own_s = {one.rank: work_s(one) for one in lately}
+    others_s = _others_s(job, own_s)
     causes = {rank: label(finding) for finding in findings if is_confirmed(finding) for rank in finding.ranks}
     rows = [
         RankRow(
             rank=one.rank,
             node=one.node,
             own_s=own_s[one.rank],
-            ratio=own_s[one.rank] / middle if middle > 0 else None,
+            ratio=_over(own_s[one.rank], others_s),
             step_s=one.step_median_s,
             cause=causes.get(one.rank, ""),
         )
@@ -186,9 +189,22 @@ def _ranks(job: Job, findings: list[Finding]) -> list[RankRow]:
     return sorted(rows, key=lambda row: (-row.own_s, row.rank))[:MOST_ROWS]
 
 
-def _own(window: RankWindow) -> float:
-    """Time at work: a step without waiting for other ranks."""
-    return max(0.0, window.step_median_s - window.phase_mean_s.get("communication", 0.0))
+def _lately(job: Job) -> list[RankWindow]:
+    newest_s = max((_end(one) for one in job.ranks.values()), default=0.0)
+    return [one for one in job.ranks.values() if newest_s - _end(one) <= LATE_S]
+
+
+def _others_s(job: Job, own_s: dict[int, float]) -> float | None:
+    """What all ranks are compared with: the median of all but the slowest; None where a rank is alone."""
+    window = job.window
+    if window is not None and window.ranks > len(own_s):  # Only the slowest ranks of a large job have windows.
+        return others_of_worst_s(window)
+    slowest = longest(own_s)
+    return None if slowest is None else slowest.others_s
+
+
+def _over(own_s: float, others_s: float | None) -> float | None:
+    return own_s / others_s if others_s else None
 
 
 def _end(window: RankWindow) -> float:

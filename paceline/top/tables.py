@@ -56,7 +56,7 @@ RANKS = (
     Column("rank", right=True),
     Column("node", 10),
     Column("work time", right=True),
-    Column("of median", right=True),
+    Column("of others", right=True),
     Column("step", right=True),
     Column("cause", 14),
 )

@@ -3,12 +3,16 @@
 Rule of this file: pure. Findings come in any order and as often as they like: the highest revision of an id counts.
 """
 
+import statistics
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from paceline.events import (
     LONG_WINDOW_S,
+    WARM_UP_STEPS,
     BalancePlan,
     Finding,
     JobDescribed,
@@ -19,10 +23,11 @@ from paceline.events import (
 from paceline.job_life import stages_of
 from paceline.lost_time import steps_of
 from paceline.step_samples import data_part, samples_a_step
+from paceline.work_time import Longest, uneven
 
 from .job_level import JobLevel, chosen, with_ranks
 from .lost_time import lost_time
-from .report import Course, Episode, Heard, JobReport
+from .report import Course, Episode, Heard, JobReport, PhaseTime
 
 MOST_FINDINGS = 2000
 #: Who may describe a job.
@@ -104,6 +109,7 @@ class JobBook:
             **self._who(),
             **self._when(level, hung_until_s),
             **({} if level is None else _times_of(level)),
+            longest=None if level is None or course is None else _longest(level, course),
             course=course,
             lost=lost_time(findings, within),
             episodes=episodes(findings, course),
@@ -178,8 +184,39 @@ def _times_of(level: JobLevel) -> dict[str, Any]:
         "own_worst_s": None if worst is None else level.own_s()[worst],
         "worst_rank": worst,
         "wait_ratio": level.wait_ratio,
-        "phases": level.phases(),
+        "phases": [_of_all(one, level) for one in level.phases()],
     }
+
+
+def _of_all(phase: PhaseTime, level: JobLevel) -> PhaseTime:
+    """``phase`` of the median of all ranks: one that never had it spent none in it, where windows of all ranks came."""
+    spent = _spent_s(level, phase.name)
+    if not spent or all(phase.name in rank.phase_s for rank in level.ranks.values() if rank.steps):
+        return phase
+    return phase._replace(median_s=statistics.median(spent.values()))
+
+
+def _longest(level: JobLevel, course: Course) -> Longest | None:
+    """The rank that works longer than the others of its stage, after the warm-up, where that matters."""
+    waits = _spent_s(level, "communication")
+    steps_from, steps_to = np.array(course.steps_from), np.array(course.steps_to)
+    warm = np.flatnonzero(steps_from >= WARM_UP_STEPS)
+    if not waits or not warm.size:
+        return None
+    own = course.own[:, warm]
+    steps = np.where(np.isnan(own), 0.0, (steps_to - steps_from + 1)[warm])
+    counted = steps.sum(axis=1)
+    means = np.nansum(own * steps, axis=1) / np.where(counted > 0, counted, np.nan)
+    work = dict(zip(course.ranks, means.tolist(), strict=True))
+    return uneven(work, waits, dict(zip(course.ranks, course.stages, strict=False)))
+
+
+def _spent_s(level: JobLevel, phase: str) -> dict[int, float]:
+    """Mean seconds a step in ``phase`` by rank; empty where only the slowest ranks have windows."""
+    ranks = {number: rank for number, rank in level.ranks.items() if rank.steps}
+    if len(ranks) < level.most_ranks:
+        return {}
+    return {number: rank.phase_s.get(phase, 0.0) / rank.steps for number, rank in ranks.items()}
 
 
 def left_out_of(books: Iterable[JobBook]) -> Counter[str]:

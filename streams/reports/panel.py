@@ -12,10 +12,12 @@ from paceline.accused_units import accused_ranks, many_of, unit_of
 from paceline.energy.energy_book import EnergyBook
 from paceline.energy.tariff import Tariff
 from paceline.events import OVERLAYS, SEVERITY_ORDER, Evidence, Finding, ProbeCost, advice_on
+from paceline.lost_time import COUNTED
 from paceline.paired import LEAST_PAIRS
 from paceline.ranges import ranges
 from paceline.visible import visible
 from paceline.words import seconds
+from paceline.work_time import uneven
 
 from ..ingest.coverage import CoverageTracker
 from ..jobs.apart import is_apart, relation
@@ -99,8 +101,12 @@ def _job(job: JobSummary, energy_rows: list[str]) -> list[str]:
         wholes = [finding for finding in wholes if not is_short_run(finding)]
     if not ranks_named and any(is_short_run(one) or one.kind == "node_silent" for one in wholes):
         body = []  # nobody was compared, or not all were
+    if not ranks_named and any(map(_costs, wholes)):
+        body = []  # what cost the whole job its time is the verdict
     for finding in wholes[:_SHOWN]:
-        body += _whole("Also" if body else "Verdict", finding)
+        # Beside a slow rank, its cost holds the same steps; a hang's is of a step of its own.
+        cost = [_cost_row(finding)] if _costs(finding) and (finding.kind == "hang" or not ranks_named) else []
+        body += [*_whole("Also" if body else "Verdict", finding), *cost]
     if len(ranks_named) > _SHOWN or len(wholes) > _SHOWN:
         more = max(len(ranks_named) - _SHOWN, 0) + max(len(wholes) - _SHOWN, 0)
         body.append(_row("", f"and {more} more: paceline analyze RECORDING --json"))
@@ -111,6 +117,11 @@ def _whole(label: str, finding: Finding) -> list[str]:
     """A finding on the job as a whole, and in a row of its own what to do."""
     summary, next_ = _and_next(_sentence(finding))
     return [_row(label, summary), *([_row("Next", next_)] if next_ else [])]
+
+
+def _costs(finding: Finding) -> bool:
+    """Whether its cost counts: a suspicion may be withdrawn."""
+    return finding.state in COUNTED and finding.cost.lost_s > 0
 
 
 def _and_next(sentence: str) -> tuple[str, str]:
@@ -153,16 +164,17 @@ def _finding(finding: Finding) -> list[str]:
         )
     ]
     lines += [_row("Why" if index == 0 else "", text) for index, text in enumerate(_why(finding))]
+    return [*lines, _row("Next", advice_on(finding)), _cost_row(finding)]
+
+
+def _cost_row(finding: Finding) -> str:
     cost = finding.cost
-    lines.append(_row("Next", advice_on(finding)))
-    lines.append(
-        _row(
-            "Cost",
-            f"{cost.lost_s:.1f} s lost{_each(finding)}, {cost.throughput_lost_ratio:.0%} of the throughput "
-            f"in that time, {cost.gpu_hours:.4f} device-hours",
-        )
+    each = "" if finding.kind == "hang" else _each(finding)  # All of it is of one step.
+    return _row(
+        "Cost",
+        f"{cost.lost_s:.1f} s lost{each}, {cost.throughput_lost_ratio:.0%} of the throughput "
+        f"in that time, {cost.gpu_hours:.4f} device-hours",
     )
-    return lines
 
 
 def _each(finding: Finding) -> str:
@@ -225,7 +237,11 @@ def _nobody(job: JobSummary) -> list[str]:
 
 
 def _compared(job: JobSummary, own: dict[int, float]) -> list[str]:
-    return [_row("Verdict", f"no rank holds this job back: {len(own) or len(job.nodes)} ranks compared")]
+    compared = f"{len(own) or len(job.nodes)} ranks compared"
+    slowest = uneven(own, {rank: job.phase_s[rank].get("communication", 0.0) / job.timed_steps[rank] for rank in own})
+    if slowest is not None:
+        return [_row("Verdict", f"no rank is slow all the time, but {slowest.words}: {compared}")]
+    return [_row("Verdict", f"no rank holds this job back: {compared}")]
 
 
 def _unconnected(job: JobSummary, own: dict[int, float]) -> str | None:
@@ -252,9 +268,12 @@ def _unconnected(job: JobSummary, own: dict[int, float]) -> str | None:
 
 
 def _slowest(own: dict[int, float]) -> list[str]:
-    """How long the median rank works, and the slowest."""
+    """How long the median rank works, and the slowest; both where there are two."""
     if not own:
         return []
+    if len(own) == 2:
+        (one, one_s), (other, other_s) = sorted(own.items())
+        return [_row("Why", f"rank {one} works {seconds(one_s)} a step, rank {other} {seconds(other_s)}")]
     median = statistics.median(own.values())
     worst = max(own, key=lambda rank: own[rank])
     return [
@@ -295,14 +314,10 @@ def _own_s(job: JobSummary) -> dict[int, float]:
 
 
 def _time(job: JobSummary) -> list[str]:
-    """Where the median rank's time went, largest first."""
-    ratios: dict[str, list[float]] = {}
-    for rank, phases in job.phase_s.items():
-        whole = job.step_s.get(rank, 0.0)
-        if whole > 0:
-            for name, value in phases.items():
-                ratios.setdefault(name, []).append(value / whole)
-    medians = {name: statistics.median(values) for name, values in ratios.items() if name not in OVERLAYS}
+    """Where the median rank's time went, largest first; a rank without a phase spent none in it."""
+    held = [(phases, job.step_s[rank]) for rank, phases in job.phase_s.items() if job.step_s.get(rank, 0.0) > 0]
+    names = {name: None for phases, _ in held for name in phases if name not in OVERLAYS}
+    medians = {name: statistics.median(phases.get(name, 0.0) / whole for phases, whole in held) for name in names}
     shown = [
         f"{_WORDS.get(name, name)} {ratio:.0%}"
         for name, ratio in sorted(medians.items(), key=lambda item: -item[1])

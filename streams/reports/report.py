@@ -9,6 +9,7 @@ import msgspec
 
 from paceline.energy.job_energy import JobEnergy
 from paceline.events import Finding, NodeDescribed, Suggestion
+from paceline.work_time import Longest
 
 from .time_grid import Matrix
 
@@ -162,6 +163,8 @@ class JobReport(msgspec.Struct, frozen=True, kw_only=True):
     worst_rank: int | None = None
     wait_ratio: float | None = None
     phases: list[PhaseTime] = []
+    #: The rank that works longer than the others on average, where they waited for it: also without a finding.
+    longest: Longest | None = None
     course: Course | None = None
     lost: list[LostTime] = []
     episodes: list[Episode] = []

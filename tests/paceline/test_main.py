@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from paceline.__main__ import main
+from paceline.__main__ import SERVICE_COMMANDS, main
 from paceline.install import install
 
 #: Hides the package named first, as if it were not installed, and runs ``paceline`` with the rest.
@@ -34,10 +34,25 @@ def without(package: str, *command: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.slow
 @pytest.mark.parametrize(("command", "extra"), [("import", "importers"), ("simulate", "simulator")])
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(command: str, extra: str) -> None:
-    """One line says what is missing and what to install; no traceback."""
-    done = without("numpy", command, "--help")
+    """One line says what is missing and what to install; no traceback. Help says what the command is for, too."""
+    done = without("numpy", command, "x")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"paceline: {command} needs numpy; {install(extra)}\n"
+    done = without("numpy", command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"paceline {command}: {SERVICE_COMMANDS[command].help}\n\n")
+    assert done.stdout.endswith(f"extra [{extra}] is installed:\n{command} needs numpy; {install(extra)}\n")
+
+
+def test_help_of_a_command_that_is_not_installed_names_its_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where a service is no part of the installation."""
+    monkeypatch.setattr("paceline.__main__.entry_points", lambda **_: ())
+    assert main(["why", "--help"]) == 0
+    assert "find why a job hung or died, from its logs, dumps and stacks" in capsys.readouterr().out
+    assert main(["why", "logs/"]) == 2
+    assert capsys.readouterr() == ("", f"paceline: why: not installed here; {install('postmortem')}\n")
 
 
 @pytest.mark.slow

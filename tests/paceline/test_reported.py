@@ -67,6 +67,11 @@ def test_an_attempt_that_is_over_is_refused() -> None:
     made = told(job(), job(attempt=1))
     assert made.refuses_attempt("a", 0) == "job 'a' is at attempt 1: give --attempt 1"
     assert made.refuses_attempt("a", 1) is made.refuses_attempt("a", 2) is made.refuses_attempt("x", 0) is None
+    ended = told(job(attempt=1, ended_s=2.0), job("b"))
+    assert ended.refuses_attempt("a", 1) == "job 'a', attempt 1, has ended; running job: b"
+    assert ended.refuses_attempt("a", 2) is None
+    again = told(job(ended_s=2.0), job(started_s=3.0))
+    assert again.refuses_attempt("a", 0) is None
 
 
 def test_another_cluster_is_none_of_ours() -> None:

@@ -73,7 +73,7 @@ def test_a_finding_appears_live_and_a_lost_broker_is_told(tab, own_broker, serve
     publish(own_broker.address, [*simulated_job.described(now_s), *simulated_job.timings(now_s, 0, 50)])
     publish(own_broker.address, simulated_job.timings(now_s, 50, 50))
     expect(current(tab).get_by_role("heading", name="demo", exact=True)).to_have_count(1)
-    shows(tab, "No rank is slow")
+    shows(tab, "No finding names a slow rank")
     shows_a_heatmap(tab)
 
     publish(own_broker.address, [simulated_job.window(time.time(), 99), simulated_job.finding(1, 99, "confirmed")])

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from ui.headline import headline
+from ui.headline import headline, works_longer
 
 
 @pytest.fixture
@@ -17,6 +17,16 @@ def test_the_window_is_the_source_while_it_is_current(view):
     found = headline(view)
     assert (found.source, found.worst_rank) == ("10 s window", 2)
     assert found.factor == pytest.approx(1.83)
+
+
+def test_of_two_ranks_the_slow_one_is_compared_with_the_other(view):
+    """The median of both holds half of what makes it slow; with and without windows."""
+    two = msgspec.structs.replace(view.window, ranks=2, own_median_s=0.073, own_worst_s=0.094)
+    assert headline(dataclasses.replace(view, window=two)).factor == pytest.approx(0.094 / 0.052)
+    steps = dataclasses.replace(view, window=None, step_s=view.step_s[1:3], waiting_s=view.waiting_s[1:3])
+    found = headline(steps)
+    assert (found.worst_rank, found.pair) == (1, True)
+    assert found.others_s < found.own_s < found.worst_s
 
 
 def test_without_windows_the_last_steps_are(view):
@@ -43,3 +53,16 @@ def test_before_the_first_step_nothing_is_measured(view):
     empty = np.empty((0, 0), np.float32)
     found = headline(dataclasses.replace(view, window=None, step_s=empty, waiting_s=empty))
     assert (found.step_s, found.worst_rank) == (None, None)
+
+
+def test_a_rank_that_works_longer_is_known_without_a_finding(view):
+    """Beside ranks of its own stage, and where the others waited for it."""
+    found = works_longer(view)
+    assert (found.rank, found.words.endswith("a step longer than the others on average")) == (2, True)
+    assert works_longer(dataclasses.replace(view, stages=np.array([0, 0, 1, 0]))) is None
+    idle = view.phase_s | {"communication": np.zeros_like(view.phase_s["communication"])}
+    assert works_longer(dataclasses.replace(view, phase_s=idle)) is None
+    even = view.phase_s | {"forward": np.full_like(view.phase_s["forward"], 0.1)}
+    even |= {"backward": np.full_like(view.phase_s["backward"], 0.1)}
+    assert works_longer(dataclasses.replace(view, phase_s=even)) is None
+    assert works_longer(dataclasses.replace(view, phase_s={})) is None

@@ -174,6 +174,10 @@ def test_a_failed_job_says_its_exit_status(played, simulated_job, tell, snapshot
     tell(played, simulated_job.described(900.0, ended_s=1000.0, exit_status=137))
     found = notice(snapshot_of(played), None)
     assert (found.tone, "137" in found.title) == ("lost", True)
+    assert "See the job's own output for why it failed." in found.text
+    died = {"kind": "died", "id": "died", "summary": "Died: rank 1: killed (SIGKILL)"}
+    tell(played, [simulated_job.finding(1, 99, "confirmed", **died)])
+    assert notice(snapshot_of(played), None).text == "The page keeps its last picture. Why it failed is under Findings."
 
 
 def test_timings_without_windows_name_the_missing_processor(simulated_job, tell, snapshot_of):

@@ -175,7 +175,7 @@ def test_choosing_a_metric_and_searching_change_the_link(played, open_page):
     app.text_input(key="find").set_value("gpu-02").run()
     assert said(app, "metric") == "temperature_celsius"
     assert said(app, "find") == "gpu-02"
-    assert "2 GPUs on 1 nodes" in text_of(app)
+    assert "2 GPUs on 1 node ·" in text_of(app)
 
 
 @pytest.mark.slow

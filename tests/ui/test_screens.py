@@ -35,6 +35,22 @@ def test_the_headline_names_median_and_worst_rank(played, open_page):
     assert "average" not in shown
 
 
+@pytest.mark.slow
+def test_no_box_says_that_no_rank_is_slow_above_a_rank_that_works_longer(simulated_job, tell, open_page):
+    """The tiles have the number; no finding has come yet. Before the fault no rank is slow."""
+    feed = Feed()
+    tell(feed, [*simulated_job.described(900.0), *simulated_job.timings(900.0, 0, 50)])
+    shown = text_of(open_page(feed))
+    assert "<b>No rank is slow</b>" in shown
+    assert "no slow rank" in shown
+    tell(feed, simulated_job.timings(900.0, 50, 50))
+    shown = text_of(open_page(feed))
+    assert "<b>No finding names a slow rank</b>" in shown
+    assert "Rank 2 works " in shown
+    assert "rank 2 works longer than the others" in shown
+    assert "no slow rank" not in shown.replace("No finding names a slow rank", "")
+
+
 HANG = {"id": "hang", "kind": "hang", "cause": "unknown", "ranks": [2], "line": "train.py:45 evaluate"}
 
 

@@ -6,7 +6,7 @@ import pytest
 from paceline import events
 from paceline.topics import HOST, OP
 from ui.feed import Feed
-from ui.troubles import HEARD_S, HELD_BACK, LAG, troubles
+from ui.troubles import HEARD_S, HELD_BACK, LAG, troubles, well
 
 NOTHING = events.DeliveryAccount(sent=9)
 
@@ -35,6 +35,15 @@ def sends(simulated_job, tell):
 def test_what_is_well_is_not_mentioned(played, sends, snapshot_of):
     """A feed without a gap, a queue or a letter."""
     assert troubles(snapshot_of(sends(played, NOTHING))) == []
+
+
+def test_messages_on_their_way_are_counted_where_nothing_is_wrong(played, sends, snapshot_of):
+    """As the table of senders below has them."""
+    assert well(snapshot_of(sends(played, NOTHING))) == "No messages are missing, waiting or rejected."
+    shown = snapshot_of(sends(played, events.DeliveryAccount(waiting=1)))
+    assert troubles(shown) == []
+    count = len(shown.senders)
+    assert well(shown).startswith(f"No messages are missing or rejected; {count} message{'s' * (count > 1)} not sent")
 
 
 def test_gaps_are_told_by_topic(sends, snapshot_of):

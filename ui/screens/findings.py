@@ -5,9 +5,11 @@ import streamlit as st
 from paceline import words
 from paceline.events import Finding, advice_on
 from paceline.events.findings import is_of_nodes
+from paceline.work_time import Longest
 
 from .. import wording
 from ..findings_book import Episode
+from ..headline import works_longer
 from ..history_link import address
 from ..snapshot import JobView, name_of
 from ..theme import FAINT, state_colour
@@ -17,18 +19,29 @@ from ..wording import Anchor, safe
 CARDS = 8
 
 
-def draw(job: JobView, now_s: float) -> None:
-    """A card for each episode."""
+def draw(job: JobView, now_s: float, rank: int | None = None) -> None:
+    """A card for each episode; of the page of one ``rank``, those of that rank."""
     st.html('<div class="pl"><h2>Findings</h2></div>')
     if not job.episodes:
-        st.html(
-            '<div class="pl pl-notice good"><b>No rank is slow</b><p class="muted">A finding appears here '
-            "when a rank has been slow for long enough.</p></div>"
-        )
+        _none(works_longer(job), rank)
     for number, episode in enumerate(job.episodes[:CARDS]):
         _card(episode, opened=number == 0)
     if len(job.episodes) > CARDS:
         st.caption(f"and {len(job.episodes) - CARDS} older ones")
+
+
+def _none(longest: Longest | None, rank: int | None) -> None:
+    """That there is no finding: not that no rank is slow, where the page's own numbers show one."""
+    later = "A finding appears here when a rank has been slow for long enough."
+    if longest is not None and rank in (None, longest.rank):
+        words = f"{longest.words.capitalize()}, over the newest steps. {later}"
+        st.html(
+            '<div class="pl pl-notice wait"><b>No finding names a slow rank</b>'
+            f'<p class="muted">{safe(words)}</p></div>'
+        )
+        return
+    title = "No rank is slow" if rank is None else f"Rank {rank} is not slow"
+    st.html(f'<div class="pl pl-notice good"><b>{title}</b><p class="muted">{later}</p></div>')
 
 
 def draw_others(episodes: list[Episode], job: str | None) -> None:

@@ -120,7 +120,7 @@ def _caption(snapshot: Snapshot, nodes: Ints, made: Tiles) -> str:
     late = stale(fleet, snapshot.now_s)[nodes]
     per = {"gpu": "a tile a GPU", "node": "a tile a node, its worst GPU"}
     state = [
-        f"{int(rows.sum()):,} GPUs on {nodes.size:,} nodes",
+        f"{int(rows.sum()):,} GPUs on {_having(fleet.gpu_node[rows], nodes)}",
         per.get(made.per, f"a tile for {made.gathered} nodes, their worst GPU"),
         f"{int(throttled(fleet)[rows].sum()):,} throttled",
         f"{int(late.sum()):,} nodes silent for 30 s",
@@ -129,6 +129,16 @@ def _caption(snapshot: Snapshot, nodes: Ints, made: Tiles) -> str:
     ahead = int((fleet.node_s[nodes] > snapshot.now_s + AHEAD_S).sum())
     state += [f"{ahead:,} nodes' clocks are ahead of this page's"] if ahead else []
     return " · ".join(state) + ". Click a tile for its node."
+
+
+def _having(of_gpus: Ints, nodes: Ints) -> str:
+    """How many of ``nodes`` have a GPU, where not all do.
+
+    >>> _having(np.array([0, 0, 1]), np.array([0, 1])), _having(np.array([0, 0]), np.array([0, 1]))
+    ('2 nodes', '1 of 2 nodes')
+    """
+    having = np.unique(of_gpus).size
+    return words.many(nodes.size, "node") if having in (0, nodes.size) else f"{having:,} of {nodes.size:,} nodes"
 
 
 def _worst(snapshot: Snapshot, nodes: Ints, metric: Metric, link: Link) -> None:

@@ -12,7 +12,7 @@ from paceline.words import NONE
 from .. import wording
 from ..machines import FleetView
 from ..snapshot import SenderLine, Snapshot, TopicLine
-from ..troubles import troubles
+from ..troubles import troubles, well
 from ..wording import safe
 from . import findings
 
@@ -92,8 +92,7 @@ def _itself(snapshot: Snapshot, full: bool) -> None:
             f'<li><b>{safe(one.text)}</b><br><span class="muted">{fix}</span></li>'
             for one, fix in zip(found, fixes, strict=True)
         ]
-        well = '<p class="muted">No messages are missing, waiting or rejected.</p>'
-        listed = f"<ul>{''.join(items)}</ul>" if items else well
+        listed = f"<ul>{''.join(items)}</ul>" if items else f'<p class="muted">{safe(well(snapshot))}</p>'
         st.html(f'<div class="pl" aria-label="Paceline itself">{listed}</div>')
     if snapshot.senders:
         with st.expander("Senders", key="senders", expanded=full):

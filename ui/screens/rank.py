@@ -72,7 +72,7 @@ def _draw(shown: Shown) -> None:
         _gauges(shown, view.gpu, GPU_PANELS, ("gpu", "GPU", "GPUs"), shown.palette.accent, watched)
     with right:
         mine = [episode for episode in job.episodes if view.rank in episode[-1].ranks]
-        findings.draw(replace(job, episodes=mine), shown.snapshot.now_s)
+        findings.draw(replace(job, episodes=mine), shown.snapshot.now_s, view.rank)
         _gauges(shown, view.host, HOST_PANELS, ("host", "Host", "hosts"), shown.palette.good, watched)
 
 

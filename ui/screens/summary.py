@@ -6,7 +6,7 @@ from paceline import words
 from paceline.lost_time import lost_s
 
 from .. import wording
-from ..headline import Headline
+from ..headline import Headline, works_longer
 from ..notices import Notice, aimed, standing
 from ..snapshot import JobView, Snapshot
 from ..theme import CAUTION, FAINT, GOOD, SLOW
@@ -58,13 +58,16 @@ def draw_tiles(job: JobView, numbers: Headline, now_s: float) -> None:
     latest = [episode[-1] for episode in job.episodes]
     accused = {rank for one in latest if one.state != "recovered" and one.first_step >= 0 for rank in one.ranks}
     slow = "slow" if numbers.worst_rank in accused else ""
-    factor = f"{numbers.factor:.2f}{wording.TIMES} the median rank" if numbers.factor is not None else ""
+    of = "the other rank" if numbers.pair else "the median rank"
+    factor = f"{numbers.factor:.2f}{wording.TIMES} {of}" if numbers.factor is not None else ""
     worst = f"Slowest rank: {numbers.worst_rank}" if numbers.worst_rank is not None else "Slowest rank"
     where = job.places.get(numbers.worst_rank, "") if numbers.worst_rank is not None else ""
     p95 = f"95 % within {words.seconds(numbers.step_p95_s)}" if numbers.step_p95_s is not None else ""
     open_now = [episode[-1] for episode in job.episodes if episode[-1].state != "recovered"]
     confirmed = sum(map(words.is_confirmed, open_now))
-    ended, note = job.ended_s is not None, f"{confirmed} confirmed" if open_now else "no slow rank"
+    longer = None if open_now else works_longer(job)
+    quiet = "no slow rank" if longer is None else f"rank {longer.rank} works longer than the others"
+    ended, note = job.ended_s is not None, f"{confirmed} confirmed" if open_now else quiet
     tiles = [
         tile("Step time, all ranks", words.seconds_parts(numbers.step_s), p95),
         tile("Work time, median rank", words.seconds_parts(numbers.own_s), "without waiting"),

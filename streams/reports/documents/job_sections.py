@@ -116,14 +116,14 @@ def _verdict(job: JobReport) -> Notice:
             next(e.finding.summary for e in job.episodes if e.finding.kind == "insufficient_data"),
             "caution",
         )
+    failed = f"It ended with exit status {job.exit_status}; why, its logs may say: paceline why."
+    compared = f"{many(job.heard.ranks_heard, 'rank')} compared over {many(job.steps, 'step')}."
+    if job.longest is not None:
+        words = f"{job.longest.words.capitalize()}. {failed if job.exit_status else compared}"
+        return Notice("No rank is slow all the time", words, "caution")
     if job.exit_status:
-        failed = f"It ended with exit status {job.exit_status}; why, its logs may say: paceline why."
         return Notice("It failed, and nothing slowed it down", failed, "caution")
-    return Notice(
-        "Nothing slowed it down",
-        f"{many(job.heard.ranks_heard, 'rank')} compared over {many(job.steps, 'step')}.",
-        "good",
-    )
+    return Notice("Nothing slowed it down", compared, "good")
 
 
 def _died(finding: Finding) -> bool:
@@ -148,10 +148,18 @@ def _tiles(job: JobReport) -> list[Tile]:
     if device_hours:
         used = job.elapsed_s * max(job.devices, job.heard.ranks_heard) / 3600
         tiles.append(Tile("device-hours lost", hours(device_hours), f"of {hours(used)} taken"))
-    if job.wait_ratio is not None:
+    waiting = _waiting(job)
+    if waiting is not None:
         of = "of the median rank's time, first steps and transfers included"
-        tiles.append(Tile("waiting for others", share(job.wait_ratio), of))
+        tiles.append(Tile("waiting for others", share(waiting), of))
     return tiles
+
+
+def _waiting(job: JobReport) -> float | None:
+    """The median rank's share of time in which it waits, as the table of phases has it; that of windows without one."""
+    spent_s = {one.name: one.median_s or 0.0 for one in job.phases if one.name in PHASES}
+    total = sum(spent_s.values())
+    return spent_s["communication"] / total if "communication" in spent_s and total else job.wait_ratio
 
 
 def _span(job: JobReport) -> str:

@@ -221,3 +221,21 @@ def test_a_command_for_which_nothing_is_left_beside_us_takes_our_place(
     assert machine.start("--no-panel") == 7
     assert [ran[:2] for ran in machine.ran] == [("instead", COMMAND)]
     assert os.strerror(number) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--total-steps", "-5"], "--total-steps='-5': "),
+        (["--total-steps", "many"], "--total-steps='many': "),
+        (["--probe-budget", "101"], "--probe-budget='101': "),
+    ],
+)
+def test_what_is_wrong_with_an_option_names_the_option(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And not the variable that it stands for, which nobody has set."""
+    assert run_start.asked([*words, "--", "train"]) is None
+    said = capsys.readouterr().err
+    assert message in said
+    assert "PACELINE_" not in said

@@ -81,7 +81,7 @@ def test_everything_that_is_known_is_shown() -> None:
         effect=Effect(name="step_median", unit="s/step", before=0.2, after=0.15, before_s=30.0, after_s=30.0),
     )  # fmt: skip
     assert lines(one, NOW_S + 60.0) == [
-        "a  expired, 60 s ago  +25 % throughput (20 to 30), +12 EUR a day",
+        "a  expired, 60 s ago  +25 % throughput (20 % to 30 %), +12 EUR a day",
         "    t",
         "    r",
         "    risk high: it restarts",

@@ -110,6 +110,26 @@ def test_the_slowest_rank_comes_first_with_its_cause() -> None:
     assert {row.cause for row in rows[1:]} == {""}
 
 
+def test_bursts_leave_no_rank_without_work_time() -> None:
+    """Median steps are short where means are long: work is of the means alone."""
+    phases = {"forward": 0.05, "communication": 0.4, "gc": 0.01}
+    held = model_of(*(rank_window(rank, step_median_s=0.06, phase_mean_s=phases) for rank in range(3)))
+    assert [(row.own_s, row.ratio) for row in picture(held, NOW_S).ranks] == [(0.05, 1.0)] * 3
+    silent = model_of(rank_window(0, step_median_s=0.06, phase_mean_s={}))
+    assert [(row.own_s, row.ratio) for row in picture(silent, NOW_S).ranks] == [(0.06, None)]
+
+
+def test_a_rank_has_one_ratio_against_the_other() -> None:
+    """In the jobs' table and in the ranks'; of two ranks the median of both would hold the slow one."""
+    window = job_window(ranks=2, own_median_s=0.073, own_worst_s=0.094, worst_rank=1)
+    for told in ([window], [window, rank_window(0, 0.052), rank_window(1, 0.094)]):
+        shown = picture(model_of(*told), NOW_S)
+        assert (shown.jobs[0].worst_rank, shown.jobs[0].worst_ratio) == (1, pytest.approx(0.094 / 0.052))
+    assert [row.ratio for row in shown.ranks] == pytest.approx([0.094 / 0.052, 1.0])
+    three = model_of(rank_window(0, 0.12), rank_window(1, 0.287), rank_window(2, 0.119))
+    assert [round(row.ratio or 0.0, 2) for row in picture(three, NOW_S).ranks] == [2.4, 1.0, 1.0]
+
+
 def test_of_a_large_job_the_median_is_the_jobs_own() -> None:
     """Only the slowest ranks have windows there: the median of those would hide how slow they are."""
     held = model_of(job_window(ranks=1000), *(rank_window(rank, 0.9) for rank in range(8)))

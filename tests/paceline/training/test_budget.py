@@ -50,7 +50,7 @@ def test_without_a_budget_every_step_is_told(panel: Callable[..., str]) -> None:
 
 
 def test_a_budget_that_cannot_be_is_refused_before_anything_runs(python: Callable[..., Any]) -> None:
-    """On one line, by the name of the setting."""
+    """On one line, by the name of the option."""
     done = python("-m", "paceline", "run", "--probe-budget", "101", "--", "true", environ={})
     assert done.returncode == 2
-    assert done.stderr == "paceline: PACELINE_PROBE_BUDGET='101': out of range; allowed: 0 to 100\n"
+    assert done.stderr == "paceline: --probe-budget='101': out of range; allowed: 0 to 100\n"

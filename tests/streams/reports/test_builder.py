@@ -31,6 +31,49 @@ def test_a_slow_rank_is_the_worst_and_its_phases_say_why(report_of, make_windows
     assert job.step_median_s == pytest.approx(0.5, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("slow_s", "title", "words"),
+    [
+        (0.4, "No rank is slow all the time", "Rank 1 works 44.1 ms a step longer than the others on average. 3 "),
+        (0.152, "Nothing slowed it down", "3 ranks compared over 40 steps."),
+    ],
+)
+def test_the_verdict_does_not_deny_a_rank_that_works_longer(report_of, make_windows, slow_s, title, words):
+    """Three windows of rank 1 are slow and no finding names it; the first steps of rank 0 do not count."""
+    events = []
+    for event in make_windows(20, ranks=3):
+        second, rank = int(event.start_s), getattr(event, "rank", None)
+        spent_s = {0: 1.0 if second < 3 else 0.15, 1: slow_s if second % 7 == 3 else 0.15}.get(rank, 0.15)
+        if rank is not None:
+            phases = event.phase_mean_s | {
+                "forward": spent_s,
+                "communication": max(slow_s, 1.0 * (second < 3)) - spent_s,
+            }
+            event = msgspec.structs.replace(event, phase_mean_s=phases)
+        events.append(event)
+    (job,) = report_of(*events).jobs
+    (notice,) = [block for block in job_sections(job) if isinstance(block, Notice)]
+    assert notice.title == title
+    assert notice.text.startswith(words)
+
+
+def test_of_three_ranks_one_saves_and_the_median_rank_does_not(report_of, make_windows):
+    """Windows have the median of those that save; the waiting is one number in tile and table."""
+    events = []
+    for event in make_windows(10, ranks=3):
+        if getattr(event, "rank", None) == 0:
+            event = msgspec.structs.replace(event, phase_mean_s=event.phase_mean_s | {"checkpoint": 0.08})
+        if hasattr(event, "phase_median_s"):
+            medians = event.phase_median_s | {"checkpoint": 0.08}
+            event = msgspec.structs.replace(event, phase_median_s=medians, wait_ratio=0.64)
+        events.append(event)
+    (job,) = report_of(*events).jobs
+    (saved,) = [one for one in job.phases if one.name == "checkpoint"]
+    assert (saved.median_s, saved.worst_s) == (0.0, pytest.approx(0.08))
+    (tiles,) = [block for block in job_sections(job) if isinstance(block, Tiles)]
+    assert [tile.value for tile in tiles.tiles if tile.label == "waiting for others"] == ["6 %"]
+
+
 def test_ninety_five_of_a_hundred_steps_take_less_than_it_says(report_of):
     """A tenth of the windows hold longer steps: they are in what the slowest steps take, and not in the median."""
     took_s = [0.5 if second % 10 else 1.5 for second in range(100)]

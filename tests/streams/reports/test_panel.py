@@ -283,14 +283,25 @@ def test_many_slow_ranks_are_counted_and_the_numbers_are_of_one(panel_of, make_t
 
 
 def exchanging(events, work_s, step_s, waited_s=0.0):
-    """The same job, whose ranks work and take so long a step, and spend so much of it in collectives."""
+    """The same job, whose ranks work and take so long a step, and spend so much of it in collectives, all or each."""
     for event in events:
         ranks = list(map(int, columns.numbers(event.rank)))
-        phases = {"communication": columns.durations([waited_s] * len(ranks))}
+        waits = [waited_s[rank] if isinstance(waited_s, list) else waited_s for rank in ranks]
+        phases = {"communication": columns.durations(waits)}
         phases["forward"] = columns.durations([work_s[rank] for rank in ranks])
         yield msgspec.structs.replace(
             event, collectives=None, phases=phases, step_s=columns.durations([step_s[rank] for rank in ranks])
         )
+
+
+def test_ranks_without_a_phase_spent_none_in_it(panel_of, make_training):
+    """One of three saves: the median rank does not, and shares add up to no more than all of the time."""
+    saved = []
+    for event in exchanging(make_training(ranks=3, nodes=1, seconds=5), [0.08] * 3, [0.1] * 3, 0.02):
+        ranks = list(map(int, columns.numbers(event.rank)))
+        spent = columns.durations([0.015 if rank == 0 else float("nan") for rank in ranks])
+        saved.append(msgspec.structs.replace(event, phases=event.phases | {"checkpoint": spent}))
+    assert "  Time     median rank: forward 80%, waiting for others 20%\n" in panel_of(*saved)
 
 
 @pytest.mark.parametrize(
@@ -325,6 +336,67 @@ def test_where_a_collective_was_seen_or_could_be_missed_ranks_are_not_asked_whet
     events, alike = make_training(ranks=3, nodes=1, seconds=5), [0.1] * 3
     assert "torch.distributed" not in panel_of(*exchanging(events, alike, alike, 0.01), described())
     assert "torch.distributed" not in panel_of(*exchanging(events, alike, alike))
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "verdict"),
+    [
+        (
+            [0.04, 0.004],
+            "no rank is slow all the time, but rank 1 works 35.9 ms a step longer than the others on average",
+        ),
+        ([0.004, 0.004], "no rank holds this job back"),
+    ],
+)
+def test_the_verdict_does_not_deny_what_the_next_line_shows(panel_of, make_training, waited_s, verdict):
+    """Single steps take long, which no finding names; where the others did not wait, that held up nothing."""
+    events = exchanging(make_training(ranks=2, nodes=1, seconds=5), [0.0247, 0.0606], [0.0646] * 2, waited_s)
+    assert (
+        f"  Verdict  {verdict}: 2 ranks compared\n  Why      rank 0 works 24.7 ms a step, rank 1 60.6 ms\n"
+    ) in panel_of(*events)
+
+
+def test_of_two_ranks_both_are_named(panel_of, make_training):
+    """The median of both is neither's."""
+    text = panel_of(*exchanging(make_training(ranks=2, nodes=1, seconds=5), [0.052, 0.053], [0.1] * 2, 0.02))
+    assert "  Why      rank 0 works 52.0 ms a step, rank 1 53.0 ms\n" in text
+
+
+HUNG = Cost(lost_s=49.0, gpu_hours=0.027, throughput_lost_ratio=1.0)
+
+
+def test_a_hang_that_ended_is_the_verdict_with_its_cost(panel_of, make_training, found):
+    """Not that no rank holds the job back."""
+    summary = "Ranks 0 and 2 were blocked for 49 s; rank 1 came late. Next: look."
+    hang = msgspec.structs.replace(
+        found, kind="hang", state="recovered", ranks=[1], first_step=29, last_step=29, cost=HUNG, summary=summary
+    )
+    lines = panel_of(*make_training(ranks=3, nodes=1, seconds=5), hang).splitlines()
+    assert lines[1:4] == [
+        "  Verdict  hang (recovered): Ranks 0 and 2 were blocked for 49 s; rank 1 came late",
+        "  Next     look",
+        "  Cost     49.0 s lost, 100% of the throughput in that time, 0.0270 device-hours",
+    ]
+    assert "no rank" not in "".join(lines)
+
+
+@pytest.mark.parametrize(("state", "lost_s"), [("suspected", 49.0), ("confirmed", 0.0)])
+def test_a_finding_whose_cost_does_not_count_stays_beside_the_verdict(panel_of, make_training, found, state, lost_s):
+    """A suspicion may be withdrawn."""
+    cost = msgspec.structs.replace(HUNG, lost_s=lost_s)
+    whole = msgspec.structs.replace(found, kind="slowdown", state=state, revision=2, ranks=[], cost=cost)
+    text = panel_of(*make_training(ranks=3, nodes=1, seconds=5), whole)
+    assert "  Verdict  no rank holds this job back" in text
+    assert f"  Also     slowdown ({state})" in text
+    assert "  Cost" not in text
+
+
+def test_beside_a_slow_rank_steps_are_not_priced_twice(panel_of, make_training, found):
+    """A slowdown holds the same steps as the straggler; a hang does not."""
+    slow = msgspec.structs.replace(found, kind="straggler", state="confirmed", ranks=[1], cost=HUNG)
+    whole = msgspec.structs.replace(found, id="w", kind="slowdown", state="confirmed", ranks=[], cost=HUNG)
+    hang = msgspec.structs.replace(found, id="h", kind="hang", state="recovered", ranks=[1], cost=HUNG)
+    assert panel_of(*make_training(ranks=3, nodes=1, seconds=5), slow, whole, hang).count("  Cost") == 2
 
 
 def test_a_silent_node_is_told_in_place_of_who_was_compared(panel_of, make_training, found):
