@@ -14,7 +14,7 @@ from paceline.web.bodies import BoundedBodies
 from paceline.web.middleware import DropAbandoned, KnownHosts
 
 from ..memory import Memory
-from . import changes, forecasts, jobs, series
+from . import changes, clusters, forecasts, jobs, series
 from .executor import ForecastExecutor
 from .meters import Meters
 
@@ -58,6 +58,7 @@ def application(
     failures.install(app)
     app.include_router(forecasts.router(executor))
     app.include_router(series.router(memory, executor))
+    app.include_router(clusters.router(memory, executor))
     app.include_router(changes.router(memory, executor, token))
     app.include_router(jobs.router(memory, executor))
     _health(app, ready, lambda: meters.text(memory, executor.waiting, ready() is None, restarts()))

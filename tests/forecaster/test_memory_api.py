@@ -106,15 +106,6 @@ def test_free_gpus_of_each_hour_of_the_next_day(client: httpx.Client, memory: Me
     assert all(hour["low"] <= hour["median"] <= hour["high"] for hour in hours)
 
 
-def test_hours_of_a_cluster_of_which_too_little_is_known(client: httpx.Client, memory: Memory) -> None:
-    """It is no series yet; one that was never heard of is none."""
-    memory.put(SeriesSubject("young/cluster/free_gpus", "GPUs", 60.0, "young"), [0.0, 60.0], [1.0, 1.0])
-    for cluster in ("young", "nowhere"):
-        refused = client.get(f"/v1/clusters/{cluster}/hours")
-        assert refused.status_code == 404
-        assert "/cluster/free_gpus_15min" in refused.text
-
-
 def test_a_job_has_a_profile(client: httpx.Client, memory: Memory) -> None:
     """With the number of steps it has an end."""
     window = JobWindow(
