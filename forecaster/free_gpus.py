@@ -4,13 +4,14 @@ Rule of this file: pure. What was seen n times and never otherwise may be otherw
 (Laplace's rule of succession): no share of futures is nearer to 0 or 1.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
 
 from paceline.clock_hours import clock_hours
+from paceline.events import FREE_GPUS
 
 from .exceedance import above
 from .held_forecast import FEWEST, LEVELS, rounded
@@ -21,6 +22,8 @@ from .series import Array
 
 #: What a sample is called, by its seconds.
 SAMPLES = {60.0: "minutes", QUARTER_S: "quarter hours"}
+#: So many clusters are named.
+NAMED = 10
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,21 @@ def shortage(values: Array, interval_s: float) -> str | None:
     return (
         f"{known} of the {FEWEST} {name} that a forecast takes are known; ask again in {wait} minute{'s'[: wait - 1]}"
     )
+
+
+def unknown(cluster: str, keys: Iterable[str]) -> str:
+    """That no GPU of ``cluster`` has reported, and the clusters of which one has, by the ``keys`` of all series.
+
+    >>> unknown("x", ["b/cluster/free_gpus", "a/cluster/free_gpus", "a/node/n/free_gpus", "x/job/j/step_s"])
+    "no GPU of cluster 'x' has reported; clusters whose GPUs have: a, b"
+    >>> unknown("x", [])
+    "no GPU of cluster 'x' has reported, and none of another one"
+    """
+    end = f"/cluster/{FREE_GPUS}"
+    others = sorted(key.removesuffix(end) for key in keys if key.endswith(end))
+    more = f" and {len(others) - NAMED:,} more" if len(others) > NAMED else ""
+    known = f"; clusters whose GPUs have: {', '.join(others[:NAMED])}{more}" if others else ", and none of another one"
+    return f"no GPU of cluster {cluster!r} has reported{known}"
 
 
 def probability(share: float, history: int) -> float:

@@ -12,10 +12,11 @@ from paceline.web.failures import NOT_FOUND, REFUSALS, Refusal, RefusedError
 
 from ..exceedance import exceedance
 from ..free_gpus import hours as hours_of
-from ..free_gpus import shortage, too_many
+from ..free_gpus import shortage, too_many, unknown
 from ..held_forecast import rounded
 from ..memory import Held, Memory
 from ..quarters import QUARTER_S
+from ..quarters import of as by_quarter_hour
 from .answers import Trust, trust
 from .executor import ForecastExecutor
 from .series import Horizon, ReachedAnswer, reached, submitted
@@ -103,10 +104,17 @@ def _enough(memory: Memory, cluster: str, field: str) -> Held:
         RefusedError: too little is, or nothing.
     """
     held = memory.find(f"{cluster}/cluster/{field}")
-    minutes = memory.find(f"{cluster}/cluster/{FREE_GPUS}")
-    if held is None and minutes is None:
-        raise RefusedError(404, "cluster", f"no series '{cluster}/cluster/{field}'; GET /v1/series lists them")
-    missing = shortage(np.empty(0), QUARTER_S) if held is None else shortage(held.values, held.subject.interval_s)
-    if held is None or missing is not None:
-        raise RefusedError(409, "cluster", f"free GPUs of cluster {cluster!r}: {missing}")
-    return held
+    if held is not None:
+        missing = shortage(held.values, held.subject.interval_s)
+        if missing is None:
+            return held
+    else:
+        minutes = memory.find(f"{cluster}/cluster/{FREE_GPUS}")
+        if minutes is None:
+            keys = memory.keys()
+            raise RefusedError(404, "cluster", unknown(cluster, (key for key, _ in keys)))
+        if by_quarter_hour(minutes.subject) is None:
+            reason = f"its free GPUs were posted; post them by the quarter hour, too, to /v1/series/{cluster}/cluster/"
+            raise RefusedError(404, "cluster", reason + field)
+        missing = shortage(np.empty(0), QUARTER_S)
+    raise RefusedError(409, "cluster", f"free GPUs of cluster {cluster!r}: {missing}")

@@ -122,8 +122,11 @@ def _series_forecast(held: Held, asked: Question, result: ForecastResult) -> Ser
 
 def _held(memory: Memory, key: str) -> Held:
     held = memory.find(key)
-    if held is None or not len(held.values):
+    if held is None:
         raise RefusedError(404, "key", f"no series {key!r}; GET /v1/series lists them")
+    if not len(held.values):
+        wait_s = held.subject.interval_s
+        raise RefusedError(404, "key", f"nothing of series {key!r} is measured yet; ask again in {wait_s:g} s")
     return held
 
 

@@ -73,3 +73,30 @@ def test_an_answer_has_its_back_test_and_six_digits(client: httpx.Client, memory
     numbers = [hour[name] for hour in answer["hours"] for name in ("low", "median", "high", "probability")]
     assert all(number == float(f"{number:.6g}") for number in numbers)
     assert {0.0, 1.0}.isdisjoint(hour["probability"] for hour in answer["hours"])
+
+
+@pytest.mark.parametrize("route", ["free", "hours"])
+def test_a_cluster_that_is_unknown_is_not_one_without_values(
+    client: httpx.Client, memory: Memory, kept: Kept, route: str
+) -> None:
+    """404 names the clusters that have GPUs and no internal key; 409 is of one of which nothing was measured yet."""
+    kept("some", 1, 1.0)
+    memory.put(SeriesSubject("blank/cluster/free_gpus", "GPUs", 60.0, "blank"), [60.0], [float("nan")])
+    refused = client.get(f"/v1/clusters/nowhere/{route}")
+    (problem,) = refused.json()["detail"]
+    assert (refused.status_code, problem["field"]) == (404, "cluster")
+    assert problem["reason"].startswith("no GPU of cluster 'nowhere' has reported; clusters whose GPUs have: ")
+    assert "free_gpus" not in problem["reason"]
+    refused = client.get(f"/v1/clusters/blank/{route}")
+    assert refused.status_code == 409
+    assert "0 of the 12" in refused.json()["detail"][0]["reason"]
+    refused = client.get("/v1/series/blank/cluster/free_gpus/forecast")
+    assert refused.json()["detail"][0]["reason"].endswith("is measured yet; ask again in 60 s")
+
+
+def test_free_gpus_that_were_posted_have_no_quarter_hours(client: httpx.Client, memory: Memory) -> None:
+    """However long a client waits: the answer names the series to post."""
+    memory.put(SeriesSubject("lab/cluster/free_gpus", "GPUs", 60.0, "posted"), [0.0], [1.0])
+    refused = client.get("/v1/clusters/lab/hours")
+    assert refused.status_code == 404
+    assert refused.json()["detail"][0]["reason"].endswith("/v1/series/lab/cluster/free_gpus_15min")
