@@ -4,7 +4,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
@@ -17,6 +17,7 @@ from ..memory import Memory
 from . import changes, clusters, forecasts, jobs, series
 from .executor import ForecastExecutor
 from .meters import Meters
+from .parameters import UNKNOWN, known_parameters
 
 #: Bytes of a body: a batch of a thousand series of a day of minutes, every digit written out, twice over.
 LARGEST = 64 * 1024 * 1024
@@ -56,11 +57,14 @@ def application(
         max_body_size=LARGEST,
     )
     failures.install(app)
-    app.include_router(forecasts.router(executor))
-    app.include_router(series.router(memory, executor))
-    app.include_router(clusters.router(memory, executor))
-    app.include_router(changes.router(memory, executor, token))
-    app.include_router(jobs.router(memory, executor))
+    for routes in (
+        forecasts.router(executor),
+        series.router(memory, executor),
+        clusters.router(memory, executor),
+        changes.router(memory, executor, token),
+        jobs.router(memory, executor),
+    ):
+        app.include_router(routes, dependencies=[Depends(known_parameters)], responses=UNKNOWN)
     _health(app, ready, lambda: meters.text(memory, executor.waiting, ready() is None, restarts()))
 
     # The innermost: what it refuses reaches the route as it is.
