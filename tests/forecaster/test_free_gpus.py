@@ -55,7 +55,8 @@ def test_the_least_history_is_no_certainty(
     assert answer["history"] == 12
     assert answer["model"] == "pool"
     assert answer["backtest"]["coverage_80"] is None
-    assert answer["notes"] == ["too little history (12 samples) for a back-test"]
+    assert answer["notes"][-1] == "too little history (12 samples) for a back-test"
+    assert "nothing is known of how the series varies" in answer["notes"][0]
 
 
 @pytest.mark.long
