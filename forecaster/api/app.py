@@ -37,10 +37,12 @@ def application(
     ready: Callable[[], str | None] = lambda: None,
     names: Sequence[str] = (),
     restarts: Callable[[], Mapping[str, int]] = dict,
+    clock: Callable[[], float] = time.time,
 ) -> FastAPI:
     """The service; ``token`` allows changes, ``ready`` tells what it still waits for, or None.
 
-    With ``names`` only requests for one of them are answered; ``restarts`` counts those of each thread.
+    With ``names`` only requests for one of them are answered; ``restarts`` counts those of each thread. By ``clock``
+    a job is silent.
     """
     meters = Meters()
 
@@ -62,7 +64,7 @@ def application(
         series.router(memory, executor),
         clusters.router(memory, executor),
         changes.router(memory, executor, token),
-        jobs.router(memory, executor),
+        jobs.router(memory, executor, clock),
     ):
         app.include_router(routes, dependencies=[Depends(known_parameters)], responses=UNKNOWN)
     _health(app, ready, lambda: meters.text(memory, executor.waiting, ready() is None, restarts()))
