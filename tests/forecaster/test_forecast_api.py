@@ -190,6 +190,29 @@ def test_any_body_is_refused_in_the_same_shape(client: httpx.Client, body: bytes
     assert problems(response)
 
 
+@pytest.mark.parametrize(
+    ("body", "headers", "words"),
+    [
+        (b"hello", {}, "missing; "),
+        (b"hello", {"content-type": "application/x-www-form-urlencoded"}, "another; "),
+        (b'{"values": [1.0]}', {"content-type": "text/plain"}, "another; "),
+        (b"", {}, "missing; "),
+    ],
+)
+def test_a_body_that_is_not_sent_as_json_is_refused_with_the_header(
+    client: httpx.Client, body: bytes, headers: dict[str, str], words: str
+) -> None:
+    """The reason is what a client has to change; JSON that is none is refused as such."""
+    for path in ("forecast", "forecast/batch", "cycle"):
+        ((field, reason),) = problems(client.post(f"/v1/{path}", content=body, headers=headers))
+        assert (field, reason) == ("body", f"the content-type is {words}send JSON with content-type: application/json")
+    ((field, reason),) = problems(
+        client.post("/v1/forecast", content=b"hello", headers={"content-type": "application/json"})
+    )
+    assert field == "body"
+    assert "Invalid JSON" in reason
+
+
 @pytest.mark.long
 def test_a_body_beyond_the_limit_is_not_read(client: httpx.Client) -> None:
     """413 where the body is larger than any question can be."""
