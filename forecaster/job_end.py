@@ -6,10 +6,13 @@ Rule of this file: pure. Times are seconds, steps are numbers of the job's own.
 from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import numpy as np
 
 from paceline.bounds import LATEST_S
+from paceline.events.silence import JOB_SILENT_S, RUN_SILENT_S
+from paceline.words import age, is_undated
 
 from .series import Array
 
@@ -73,6 +76,39 @@ class Progress:
         self._points.append(self._newest)
         if len(self._points) > POINTS:
             self._points, self._every = self._points[::2], 2 * self._every
+
+
+@dataclass(frozen=True)
+class Silence:
+    """That nothing is measured of a job any more: a note, and whether the job is over, so that no end is forecast."""
+
+    note: str
+    over: bool
+
+
+def silence(seen_s: float | None, now_s: float) -> Silence | None:
+    """What it says of a job that it was measured at ``seen_s`` last; None where that is a moment ago, or has no date.
+
+    >>> silence(1.8e9, 1.8e9 + 5.0)
+    >>> silence(1.8e9, 1.8e9 + 60.0)
+    Silence(note='no data since 60 s ago: the end is that of a job that goes on', over=False)
+    >>> silence(1.8e9, 1.8e9 + 700.0).note
+    'no data since 12 min ago: it has ended or was killed, and no end is forecast'
+    """
+    if seen_s is None or is_undated(seen_s, now_s) or now_s - seen_s <= JOB_SILENT_S:
+        return None
+    over = now_s - seen_s > RUN_SILENT_S
+    means = "it has ended or was killed, and no end is forecast" if over else "the end is that of a job that goes on"
+    return Silence(f"no data since {age(now_s, seen_s)}: {means}", over)
+
+
+def ended(ended_s: float) -> str:
+    """The note of a job that has ended.
+
+    >>> ended(0.0)
+    'it ended at 1970-01-01T00:00:00Z: no end is forecast'
+    """
+    return f"it ended at {datetime.fromtimestamp(ended_s, UTC):%Y-%m-%dT%H:%M:%SZ}: no end is forecast"
 
 
 def job_end(progress: Iterable[tuple[float, int]], total_steps: int, seen_s: float | None = None) -> JobEnd | None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from paceline.events import DeviceSamples, JobDescribed, JobProfile, JobWindow
+from paceline.events.silence import JOB_SILENT_S
 
 from .cycles import Cycle, find_cycle, from_events
-from .job_end import JobEnd, Progress, job_end
+from .job_end import JobEnd, Progress, ended, job_end
 from .job_kinds import JobKindEstimate, classify
 from .series import Array
 
@@ -92,16 +93,25 @@ class JobState:
                 return find_cycle(_array(activity[name]), 1.0)
         return None
 
+    @property
+    def over_s(self) -> float | None:
+        """When it ended; None while it goes on, also on other nodes than the one that says that it has ended."""
+        goes_on = self.ended_s is None or (self.seen_s is not None and self.seen_s > self.ended_s + JOB_SILENT_S)
+        return None if goes_on else self.ended_s
+
     def end(self, total_steps: int | None = None) -> JobEnd | None:
-        """When the last step will be done, where the number of steps is known."""
+        """When the last step will be done, where the number of steps is known and the job has not ended."""
         total = total_steps or self.total_steps
-        return None if total is None else job_end(self.progress, total, self.seen_s)
+        return None if total is None or self.over_s is not None else job_end(self.progress, total, self.seen_s)
 
     def profile(self) -> JobProfile:
         """All of it, as it is published."""
         kind, cycle, end = self.kind(), self.cycle(), self.end()
         newest = self.marks[-1] if len(self.marks) >= FEWEST_MARKS else self.seen_s
         following = None if cycle is None or cycle.next_s is None or newest is None else newest + cycle.next_s
+        notes = [part.note for part in (kind, cycle) if part is not None and part.note]
+        if self.over_s is not None:
+            following, notes = None, [ended(self.over_s), *notes]
         return JobProfile(
             cluster=self.cluster,
             job=self.job,
@@ -117,7 +127,7 @@ class JobState:
             end_s=None if end is None else end.time_s,
             end_low_s=None if end is None else end.low_s,
             end_high_s=None if end is None else end.high_s,
-            notes=[part.note for part in (kind, cycle) if part is not None and part.note],
+            notes=notes,
         )
 
 

@@ -134,6 +134,9 @@ def _notes(question: Question, series: Series) -> list[str]:
     if gap := trailing_gap(question.values):
         notes.append(f"the newest {gap} samples are gaps; the forecast begins after them")
     if len(series) < backtest.LEAST + 3:
+        if (measured := np.unique(question.values[np.isfinite(question.values)])).size == 1:
+            which = "one value was measured" if len(series) == 1 + gaps else f"all values measured are {measured[0]:g}"
+            notes.append(f"{which}: nothing is known of how the series varies, and the intervals are too narrow")
         notes.append(f"too little history ({len(series)} samples) for a back-test")
     return notes
 

@@ -20,6 +20,8 @@ plotly.io.templates.default = "none"
 LEGEND_ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
 #: Points of the overlay: a box as high as the picture meets one of a row. Each is a node in the browser's document.
 _ACROSS = 120
+#: Of an axis of whole numbers, the share that is left free at both ends; up to so many each one has a tick.
+MARGIN, EACH = 0.04, 12
 
 
 def framed(figure: go.Figure, height: int, palette: Palette) -> go.Figure:
@@ -53,6 +55,15 @@ def framed(figure: go.Figure, height: int, palette: Palette) -> go.Figure:
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": palette.faint, "activecolor": palette.ink},
         **{name: {**axis, **held.get(name, {})} for name in sorted(axes)},
     }
+    return figure
+
+
+def counted(figure: go.Figure, most: float) -> go.Figure:
+    """``figure`` with an axis of whole numbers from 0 to ``most``, a little beyond both: what is 0 is a line to see."""
+    most = max(1.0, most)
+    figure.update_yaxes(range=[-MARGIN * most, (1.0 + MARGIN) * most])
+    if most <= EACH:
+        figure.update_yaxes(tick0=0, dtick=1)
     return figure
 
 

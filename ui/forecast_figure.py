@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from paceline.series_words import field_words
 
-from .figure_frame import framed
+from .figure_frame import counted, framed
 from .forecast_book import Array, SeriesForecast
 from .forecast_view import scale_of
 from .moments import local
@@ -22,8 +22,9 @@ from .wording import safe
 BANDS = ((0.95, 0.13), (0.8, 0.2), (0.5, 0.32))
 #: A bound further off than this many times what is drawn would flatten the picture.
 NEAR = 1.6
-#: What is counted has an axis up to one at least, whatever else up to one of its unit where it is as good as nothing.
-COUNTED, NOTHING = "GPUs", 1e-6
+#: What is counted has an axis of whole numbers, up to the maximum where that is so low or nothing else is drawn;
+#: whatever else is as good as nothing has one up to one of its unit.
+COUNTED, ALL, NOTHING = "GPUs", 16.0, 1e-6
 
 
 def fan_chart(one: SeriesForecast, zone: tzinfo, palette: Palette) -> go.Figure:
@@ -117,11 +118,13 @@ def _explain(figure: go.Figure, one: SeriesForecast, zone: tzinfo, palette: Pale
     figure.data[-1].update(zorder=2)
     drawn = max(float(np.nanmax(one.fan)), float(np.nanmax(one.past)) if np.isfinite(one.past).any() else -np.inf)
     most = one.event.maximum
-    if most is not None and drawn > 0 and drawn <= most <= NEAR * drawn:
-        figure.add_hline(y=most / scale, line={"color": palette.faint, "width": 1, "dash": "dash"})
+    whole = unit == COUNTED and most is not None and drawn <= most and (drawn < 1.0 or most <= ALL)
+    shown = most if most is not None and most > 0 and (whole or 0 < drawn <= most <= NEAR * drawn) else None
+    if shown is not None:
+        figure.add_hline(y=shown / scale, line={"color": palette.faint, "width": 1, "dash": "dash"})
         text = "100 %" if unit == "%" else "its maximum"
         figure.add_annotation(
-            x=0, xref="paper", y=most / scale, text=text, showarrow=False, xanchor="left", yanchor="bottom"
+            x=0, xref="paper", y=shown / scale, text=text, showarrow=False, xanchor="left", yanchor="bottom"
         )
     figure.update_annotations(font={"size": 11, "color": palette.muted})
     figure.update_layout(hovermode="x unified", showlegend=True)
@@ -130,7 +133,9 @@ def _explain(figure: go.Figure, one: SeriesForecast, zone: tzinfo, palette: Pale
     figure.update_yaxes(title={"text": safe(name if not unit or name.endswith(unit) else f"{name}, {unit}")})
     figure.update_xaxes(title={"text": safe(f"time, {zone}")}, nticks=8)
     least = min(float(np.nanmin(one.fan)), float(np.nanmin(one.past)) if np.isfinite(one.past).any() else np.inf)
-    if least >= 0.0 and drawn / scale < (1.0 if unit == COUNTED else NOTHING):
+    if unit == COUNTED and least >= 0.0 and (whole or least < 0.5 * drawn or drawn < 1.0):
+        counted(figure, max([drawn, shown or 0.0, *one.naive]))
+    elif least >= 0.0 and drawn / scale < NOTHING:
         figure.update_yaxes(range=[0.0, 1.0])
     elif 0.0 <= float(np.nanmin(one.fan)) < 0.5 * drawn:
         figure.update_yaxes(rangemode="tozero")

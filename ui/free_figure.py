@@ -8,7 +8,7 @@ from datetime import tzinfo
 
 import plotly.graph_objects as go
 
-from .figure_frame import framed
+from .figure_frame import counted, framed
 from .free_hours import SURE, FreeHour, middle_s
 from .moments import local
 from .theme import Palette
@@ -50,5 +50,5 @@ def free_chart(hours: Sequence[FreeHour], wanted: int, zone: tzinfo, palette: Pa
     figure.update_layout(hovermode="x unified", showlegend=True, barmode="overlay")
     figure.update_layout(legend={"orientation": "h", "y": 1.06, "yanchor": "bottom", "x": 0})
     figure.update_xaxes(title={"text": safe(f"time, {zone}")}, nticks=12)
-    figure.update_yaxes(title={"text": "free GPUs"}, rangemode="tozero")
-    return figure
+    figure.update_yaxes(title={"text": "free GPUs"})
+    return counted(figure, max([float(wanted), *(hour.high for hour in hours)]))

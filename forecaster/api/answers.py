@@ -23,21 +23,26 @@ class BacktestScores(BaseModel):
     steps: int = Field(description="How many steps ahead at each.")
 
 
-class ForecastAnswer(BaseModel):
+class Trust(BaseModel):
+    """What an answer rests on."""
+
+    model: str = Field(description="Which answers: `pool`, or the model that the gate let through instead.")
+    backtest: BacktestScores
+    history: int = Field(description="Measured samples that the answer rests on.")
+    notes: list[str]
+
+
+class ForecastAnswer(Trust):
     """Quantiles for each step ahead."""
 
-    model: str = Field(description="Who answers: `pool`, or the model that the gate let through instead.")
     quantiles: list[float] = Field(description="Ascending.")
     values: list[list[float]] = Field(description="One row a step of the horizon, one number a quantile, ascending.")
     interval_s: float
     season_length: int = Field(description="Samples in the season that was used; 0 for none.")
-    backtest: BacktestScores
-    history: int = Field(description="Measured samples that the answer rests on.")
     busy: list[float] | None = Field(
         description="For a series that often rests on its minimum: the probability, a step, that it is above."
     )
     weights: dict[str, float] = Field(description="Each model's share in the answer.")
-    notes: list[str]
 
 
 class BatchAnswer(BaseModel):
@@ -52,14 +57,10 @@ async def rendered(executor: ForecastExecutor, make: Callable[..., BaseModel], *
     return Response(content, media_type="application/json")
 
 
-def answered(result: ForecastResult, levels: list[float], interval_s: float) -> ForecastAnswer:
-    """``result`` as it goes over the wire."""
-    return ForecastAnswer(
+def trust(result: ForecastResult) -> Trust:
+    """What ``result`` rests on."""
+    return Trust(
         model=result.model,
-        quantiles=levels,
-        values=result.values.tolist(),
-        interval_s=interval_s,
-        season_length=result.season,
         backtest=BacktestScores(
             own=result.loss,
             seasonal_naive=result.naive_loss,
@@ -68,7 +69,18 @@ def answered(result: ForecastResult, levels: list[float], interval_s: float) -> 
             steps=result.steps,
         ),
         history=result.history,
+        notes=list(result.notes),
+    )
+
+
+def answered(result: ForecastResult, levels: list[float], interval_s: float) -> ForecastAnswer:
+    """``result`` as it goes over the wire."""
+    return ForecastAnswer(
+        **dict(trust(result)),
+        quantiles=levels,
+        values=result.values.tolist(),
+        interval_s=interval_s,
+        season_length=result.season,
         busy=None if result.above_rest is None else result.above_rest.tolist(),
         weights={name: round(share, 6) for name, share in result.weights.items()},
-        notes=list(result.notes),
     )

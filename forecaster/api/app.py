@@ -4,7 +4,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
@@ -14,9 +14,10 @@ from paceline.web.bodies import BoundedBodies
 from paceline.web.middleware import DropAbandoned, KnownHosts
 
 from ..memory import Memory
-from . import changes, forecasts, jobs, series
+from . import changes, clusters, forecasts, jobs, series
 from .executor import ForecastExecutor
 from .meters import Meters
+from .parameters import UNKNOWN, known_parameters
 
 #: Bytes of a body: a batch of a thousand series of a day of minutes, every digit written out, twice over.
 LARGEST = 64 * 1024 * 1024
@@ -36,10 +37,12 @@ def application(
     ready: Callable[[], str | None] = lambda: None,
     names: Sequence[str] = (),
     restarts: Callable[[], Mapping[str, int]] = dict,
+    clock: Callable[[], float] = time.time,
 ) -> FastAPI:
     """The service; ``token`` allows changes, ``ready`` tells what it still waits for, or None.
 
-    With ``names`` only requests for one of them are answered; ``restarts`` counts those of each thread.
+    With ``names`` only requests for one of them are answered; ``restarts`` counts those of each thread. By ``clock``
+    a job is silent.
     """
     meters = Meters()
 
@@ -56,10 +59,14 @@ def application(
         max_body_size=LARGEST,
     )
     failures.install(app)
-    app.include_router(forecasts.router(executor))
-    app.include_router(series.router(memory, executor))
-    app.include_router(changes.router(memory, executor, token))
-    app.include_router(jobs.router(memory, executor))
+    for routes in (
+        forecasts.router(executor),
+        series.router(memory, executor),
+        clusters.router(memory, executor),
+        changes.router(memory, executor, token),
+        jobs.router(memory, executor, clock),
+    ):
+        app.include_router(routes, dependencies=[Depends(known_parameters)], responses=UNKNOWN)
     _health(app, ready, lambda: meters.text(memory, executor.waiting, ready() is None, restarts()))
 
     # The innermost: what it refuses reaches the route as it is.

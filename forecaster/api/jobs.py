@@ -1,5 +1,6 @@
 """``POST /v1/cycle``, ``POST /v1/job-type`` and ``GET /v1/jobs/{job}/profile``: cycle and kind of job."""
 
+from collections.abc import Callable
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from paceline.web.failures import NOT_FOUND, REFUSALS, RefusedError
 from paceline.web.parsing import off_loop
 
 from ..cycles import Cycle, find_cycle, from_events
+from ..job_end import silence
 from ..job_kinds import JOB_KINDS, classify
 from ..memory import Memory
 from .executor import ForecastExecutor
@@ -119,14 +121,17 @@ class ProfileAnswer(BaseModel):
     cycle_confidence: float | None
     cycle_next_s: float | None
     cycle_drift_ratio: float | None
-    end_s: float | None = Field(description="Unix time of the last step, where the number of steps is known.")
+    end_s: float | None = Field(
+        description="Unix time of the last step, where the number of steps is known; null: a note has why, of a job "
+        "that has ended or is silent."
+    )
     end_low_s: float | None = Field(description="It ends between this and `end_high_s` with 80 %.")
     end_high_s: float | None
     notes: list[str]
 
 
-def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
-    """The routes."""
+def router(memory: Memory, executor: ForecastExecutor, clock: Callable[[], float]) -> APIRouter:
+    """The routes; by ``clock`` a job is silent."""
     routes = APIRouter(prefix="/v1", tags=["jobs"], route_class=off_loop(executor.parsing))
 
     @routes.post("/cycle", responses=REFUSALS)
@@ -173,9 +178,18 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
             end = await executor.run(memory.end, of_job.cluster, job, total_steps)
             times = (None, None, None) if end is None else (end.time_s, end.low_s, end.high_s)
             of_job = structs.replace(of_job, **dict(zip(ENDS, times, strict=True)))
-        return _profile_answer(of_job)
+        return _profile_answer(_heard(of_job, clock()))
 
     return routes
+
+
+def _heard(profile: JobProfile, now_s: float) -> JobProfile:
+    """``profile`` as it is at ``now_s``: of a job that has fallen silent it has no end."""
+    silent = None if profile.end_s is None else silence(profile.time_s, now_s)
+    if silent is None:
+        return profile
+    noted = structs.replace(profile, notes=[silent.note, *profile.notes])
+    return structs.replace(noted, cycle_next_s=None, **dict.fromkeys(ENDS)) if silent.over else noted
 
 
 def _profile_answer(profile: JobProfile) -> ProfileAnswer:

@@ -31,6 +31,8 @@ OTHER_PARTS, OPENED, PROBLEMS = 1_000, 1_000, 100
 NESTED = 8
 #: Numbers in the answer to one question: horizon x quantiles.
 ANSWER = 1_000_000
+#: So many wrong values are named.
+NAMED = 3
 SHORTEST_S, LONGEST_S = 1e-3, 604_800.0
 
 #: Any number; ``finite`` refuses what is none, by its name and place.
@@ -142,6 +144,20 @@ def check_sampling(values: Array, interval_s: float | None, times_s: Array | Non
         raise refused("timestamps", f"{len(times_s)} for {len(values)} values; give one a value")
 
 
+def check_range(values: Array, minimum: float | None, maximum: float | None) -> None:
+    """Refuse values outside the range that was given with them, naming the first of them.
+
+    Raises:
+        PydanticCustomError: there is one.
+    """
+    for name, bound, side in (("minimum", minimum, "below"), ("maximum", maximum, "above")):
+        if bound is not None:
+            outside = values[values < bound if side == "below" else values > bound]
+            if outside.size:
+                named = ", ".join(f"{value:g}" for value in outside[:NAMED]) + (", …" if outside.size > NAMED else "")
+                raise refused(name, f"values {side} the {name} that you gave, {bound:g}: {named}")
+
+
 class Strict(BaseModel):
     """No value is turned into another type, and no field is ignored."""
 
@@ -220,6 +236,7 @@ class ForecastQuestion(Sampled):
                 finite(name, [bound])
         if self.minimum is not None and self.maximum is not None and not self.minimum < self.maximum:
             raise refused("minimum", f"{self.minimum:g} is not below the maximum, {self.maximum:g}")
+        check_range(self.values, self.minimum, self.maximum)
         finite("quantiles", self.quantiles)
         if len(set(self.quantiles)) < len(self.quantiles):
             raise refused("quantiles", "one is given twice")

@@ -1,20 +1,17 @@
-"""``/v1/series``, ``/v1/backtest``, ``/v1/clusters``: what was measured, and what comes next of it."""
+"""``/v1/series``, ``/v1/backtest``: what was measured, and what comes next of it."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated
 
-import numpy as np
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from paceline.clock_hours import clock_hours
-from paceline.events import BY_QUARTER_HOUR, FREE_GPUS
 from paceline.web.failures import NOT_FOUND, REFUSALS, RefusedError
 
 from .. import held_forecast
-from ..exceedance import Exceedance, above, exceedance
+from ..exceedance import Exceedance, exceedance
 from ..forecast import MODELS
+from ..free_gpus import probability
 from ..history import SeriesSubject
 from ..memory import Held, Memory
 from ..models.model import UnsuitedError
@@ -27,7 +24,6 @@ Horizon = Annotated[
     int | None,
     Query(ge=1, le=HORIZON, description="Steps ahead; 60 where it is not given, of a series by the quarter hour 96."),
 ]
-Gpus = Annotated[int, Query(ge=1, le=1_000_000, description="So many at the same time.")]
 ModelName = Annotated[str, Query(max_length=64, description=f"One of {', '.join(MODELS)}.")]
 
 
@@ -84,35 +80,6 @@ class BacktestAnswer(BaseModel):
     models: list[BacktestLine]
 
 
-class FreeAnswer(BaseModel):
-    """When so many GPUs are free at the same time."""
-
-    cluster: str
-    gpus: int
-    now: float | None = Field(description="Free at the newest sample.")
-    time_s: float
-    free: ReachedAnswer
-
-
-class HourAnswer(BaseModel):
-    """An hour of the clock; its numbers are of the quarter of it in which the fewest GPUs are free."""
-
-    start_s: float = Field(description="Unix time.")
-    low: float = Field(description="So many and more are free in nine of ten futures.")
-    median: float
-    high: float = Field(description="So many and more are free in one of ten futures.")
-    probability: float = Field(description="That as many as were asked for are free.")
-
-
-class HoursAnswer(BaseModel):
-    """The next day of a cluster, hour by hour; the first and the last hour may not be whole."""
-
-    cluster: str
-    gpus: int
-    time_s: float = Field(description="Unix time up to which the quarter hours are known.")
-    hours: list[HourAnswer]
-
-
 def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
     """The routes over ``memory``."""
     routes = APIRouter(prefix="/v1", tags=["series"])
@@ -126,7 +93,7 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
     async def forecast(key: str, horizon: Horizon = None, model: ModelName = ENSEMBLE) -> Response:
         """What comes next of a series that is held."""
         held = _held(memory, key)
-        return await rendered(executor, _series_forecast, held, *await _forecast(executor, held, horizon, model))
+        return await rendered(executor, _series_forecast, held, *await submitted(executor, held, horizon, model))
 
     @routes.get("/backtest/{key:path}", responses={**NOT_FOUND, **REFUSALS})
     async def backtest(key: str, horizon: Horizon = None) -> BacktestAnswer:
@@ -136,26 +103,6 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
         lines = await executor.backtests(asked)
         rows = [BacktestLine(model=name, loss=loss, coverage_80=covered) for name, loss, covered in lines]
         return BacktestAnswer(series=key, horizon=asked.horizon, models=rows)
-
-    @routes.get("/clusters/{cluster}/free", responses={**NOT_FOUND, **REFUSALS})
-    async def free(cluster: str, gpus: Gpus = 1, horizon: Horizon = None) -> FreeAnswer:
-        """When so many GPUs will be free at the same time."""
-        held = _held(memory, f"{cluster}/cluster/{FREE_GPUS}")
-        asked, result = await _forecast(executor, held, horizon, ENSEMBLE)
-        free_at = exceedance(result.values, asked.levels, float(gpus), asked.interval_s)
-        now = float(held.values[-1]) if len(held.values) and np.isfinite(held.values[-1]) else None
-        return FreeAnswer(
-            cluster=cluster, gpus=gpus, now=now, time_s=held.time_s, free=_reached_answer(free_at, float(gpus))
-        )
-
-    @routes.get("/clusters/{cluster}/hours", responses={**NOT_FOUND, **REFUSALS})
-    async def hours(cluster: str, gpus: Gpus = 1) -> HoursAnswer:
-        """How many GPUs will be free in each hour of the next day, and how probably so many are."""
-        held = _held(memory, f"{cluster}/cluster/{FREE_GPUS}{BY_QUARTER_HOUR}")
-        asked, result = await _forecast(executor, held, None, ENSEMBLE)
-        return HoursAnswer(
-            cluster=cluster, gpus=gpus, time_s=held.time_s, hours=list(_hours(held.time_s, asked, result, float(gpus)))
-        )
 
     return routes
 
@@ -169,33 +116,28 @@ def _series_forecast(held: Held, asked: Question, result: ForecastResult) -> Ser
         series=held.subject.key,
         unit=held.subject.unit,
         time_s=held.time_s,
-        full=None if full is None or size is None else _reached_answer(full, size),
+        full=None if full is None or size is None else reached(full, size, result.history),
     )
-
-
-def _hours(time_s: float, asked: Question, result: ForecastResult, gpus: float) -> Iterator[HourAnswer]:
-    low, middle, high = (held_forecast.LEVELS.index(level) for level in (0.1, 0.5, 0.9))
-    for start_s, steps in clock_hours(time_s, asked.interval_s, len(result.values)):
-        least = min(result.values[steps], key=lambda row: float(row[middle]))
-        yield HourAnswer(
-            start_s=start_s,
-            low=float(least[low]),
-            median=float(least[middle]),
-            high=float(least[high]),
-            probability=above(least, asked.levels, gpus),
-        )
 
 
 def _held(memory: Memory, key: str) -> Held:
     held = memory.find(key)
-    if held is None or not len(held.values):
+    if held is None:
         raise RefusedError(404, "key", f"no series {key!r}; GET /v1/series lists them")
+    if not len(held.values):
+        wait_s = held.subject.interval_s
+        raise RefusedError(404, "key", f"nothing of series {key!r} is measured yet; ask again in {wait_s:g} s")
     return held
 
 
-async def _forecast(
-    executor: ForecastExecutor, held: Held, horizon: int | None, model: str
+async def submitted(
+    executor: ForecastExecutor, held: Held, horizon: int | None, model: str = ENSEMBLE
 ) -> tuple[Question, ForecastResult]:
+    """The question about ``held``, and its answer.
+
+    Raises:
+        RefusedError: no such model, or it cannot.
+    """
     if model not in MODELS:
         raise RefusedError(422, "model", f"there is none called {model!r}; there are {', '.join(MODELS)}")
     asked = held_forecast.question(held, horizon, model=model)
@@ -218,5 +160,7 @@ def _line(subject: SeriesSubject, samples: int, time_s: float) -> SeriesLine:
     )
 
 
-def _reached_answer(level: Exceedance, limit: float) -> ReachedAnswer:
-    return ReachedAnswer(limit=limit, early_s=level.early_s, median_s=level.median_s, probability=level.probability)
+def reached(level: Exceedance, limit: float, history: int) -> ReachedAnswer:
+    """When ``limit`` is reached, of a series of which so many samples are known."""
+    share = probability(level.probability, history)
+    return ReachedAnswer(limit=limit, early_s=level.early_s, median_s=level.median_s, probability=share)

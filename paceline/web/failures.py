@@ -1,5 +1,6 @@
 """Refusals: one shape for all of them, naming the field and the reason, and nothing of what was sent."""
 
+import re
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -55,7 +56,11 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        return refusal(422, *(_problem(one) for one in error.errors()[:20]))
+        problems = [_problem(one) for one in error.errors()[:20]]
+        reason = _no_json(request.headers.get("content-type", ""))
+        if reason and any(one["loc"] == ("body",) for one in error.errors()):
+            problems = [("body", reason)]
+        return refusal(422, *problems)
 
     @app.exception_handler(InvalidBodyError)
     async def invalid_body(request: Request, error: InvalidBodyError) -> JSONResponse:
@@ -68,6 +73,20 @@ def install(app: FastAPI) -> None:
         response = refusal(status, ("body" if status in (413, 422, 503) else "path", str(error.detail)))
         response.headers.update(error.headers or {})
         return response
+
+
+def _no_json(content_type: str) -> str | None:
+    """Why a body is not read as JSON; None where it is.
+
+    >>> _no_json("application/json; charset=utf-8"), _no_json("application/merge-patch+json")
+    (None, None)
+    >>> _no_json("text/plain")
+    'the content-type is another; send JSON with content-type: application/json'
+    """
+    kind = content_type.partition(";")[0].strip()
+    if re.fullmatch(r"application/([^/]+\+)?json", kind, re.I):
+        return None
+    return f"the content-type is {'another' if kind else 'missing'}; send JSON with content-type: application/json"
 
 
 def _problem(error: dict[str, Any]) -> tuple[str, str]:

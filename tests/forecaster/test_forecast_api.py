@@ -65,6 +65,21 @@ def test_short_histories_are_answered(client: httpx.Client, count: int) -> None:
     assert (answer["backtest"]["own"] is None) == (answer["backtest"]["moments"] == 0)
 
 
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([5.0], "one value was measured: "),
+        ([None, 5.0, None], "one value was "),
+        ([5.0] * 9, "all values measured are 5"),
+    ],
+)
+def test_values_that_do_not_vary_are_noted(client: httpx.Client, values: list[float | None], words: str) -> None:
+    """Where there was no back-test either: all quantiles are one number, which is no knowledge."""
+    notes = ask(client, values=values).json()["notes"]
+    assert any(note.startswith(words) and "nothing is known of how the series varies" in note for note in notes)
+    assert not any("varies" in note for note in ask(client, values=[4.0, 5.0]).json()["notes"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("interval", "horizon"), [(1.0, 1), (1.0, 86_400), (60.0, 1440), (3600.0, 24)])
 def test_any_horizon_up_to_a_day(client: httpx.Client, interval: float, horizon: int) -> None:
@@ -143,6 +158,8 @@ NAN, INFINITY = float("nan"), float("inf")
         ({"quantiles": [0.5, 0.5]}, "quantiles", "twice"),
         ({"minimum": NAN}, "minimum", "NaN"),
         ({"minimum": 5.0, "maximum": 5.0}, "minimum", "below"),
+        ({"values": [1.0, None, 2.0, 10.0], "minimum": 10.0}, "minimum", "below the minimum that you gave, 10: 1, 2"),
+        ({"maximum": 3.5}, "maximum", "above the maximum that you gave, 3.5: 4, 5, 4, …"),
         ({"season_length": -1}, "season_length", "0"),
         ({"model": "oracle"}, "model", "oracle"),
         ({"model": "chronos"}, "model", "--chronos"),
@@ -171,6 +188,29 @@ def test_any_body_is_refused_in_the_same_shape(client: httpx.Client, body: bytes
     """What is no question at all is refused like a wrong one; nothing is a server error."""
     response = client.post("/v1/forecast", content=body, headers={"content-type": "application/json"})
     assert problems(response)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "words"),
+    [
+        (b"hello", {}, "missing; "),
+        (b"hello", {"content-type": "application/x-www-form-urlencoded"}, "another; "),
+        (b'{"values": [1.0]}', {"content-type": "text/plain"}, "another; "),
+        (b"", {}, "missing; "),
+    ],
+)
+def test_a_body_that_is_not_sent_as_json_is_refused_with_the_header(
+    client: httpx.Client, body: bytes, headers: dict[str, str], words: str
+) -> None:
+    """The reason is what a client has to change; JSON that is none is refused as such."""
+    for path in ("forecast", "forecast/batch", "cycle"):
+        ((field, reason),) = problems(client.post(f"/v1/{path}", content=body, headers=headers))
+        assert (field, reason) == ("body", f"the content-type is {words}send JSON with content-type: application/json")
+    ((field, reason),) = problems(
+        client.post("/v1/forecast", content=b"hello", headers={"content-type": "application/json"})
+    )
+    assert field == "body"
+    assert "Invalid JSON" in reason
 
 
 @pytest.mark.long

@@ -106,15 +106,6 @@ def test_free_gpus_of_each_hour_of_the_next_day(client: httpx.Client, memory: Me
     assert all(hour["low"] <= hour["median"] <= hour["high"] for hour in hours)
 
 
-def test_hours_of_a_cluster_of_which_too_little_is_known(client: httpx.Client, memory: Memory) -> None:
-    """It is no series yet; one that was never heard of is none."""
-    memory.put(SeriesSubject("young/cluster/free_gpus", "GPUs", 60.0, "young"), [0.0, 60.0], [1.0, 1.0])
-    for cluster in ("young", "nowhere"):
-        refused = client.get(f"/v1/clusters/{cluster}/hours")
-        assert refused.status_code == 404
-        assert "/cluster/free_gpus_15min" in refused.text
-
-
 def test_a_job_has_a_profile(client: httpx.Client, memory: Memory) -> None:
     """With the number of steps it has an end."""
     window = JobWindow(
@@ -167,6 +158,35 @@ def test_a_value_that_is_none_is_refused(client: httpx.Client) -> None:
     response = client.post("/v1/series/x", content=body, headers=headers)
     assert response.status_code == 422
     assert response.json()["detail"][0]["field"] == "values[1]"
+
+
+@pytest.mark.parametrize(
+    ("key", "changes", "reason"),
+    [
+        ("c/cluster/free_gpus", {"values": [1.0, -3.0, 4.0]}, "-3.0 is not between 0 and 3e+38"),
+        ("c/cluster/free_gpus_15min", {"values": [1.0, -3.0, 4.0]}, "-3.0 is not between 0 and 3e+38"),
+        ("c/node/n/cpu_ratio", {"values": [0.1, 50.0, 0.3]}, "50.0 is not between 0 and 1"),
+        ("mine", {"values": [0.1, 1.5, 0.3], "unit": "ratio, 0 to 1"}, "1.5 is not between 0 and 1"),
+        ("mine", {"minimum": 2.0, "values": [2.0, 1.5, 3.0]}, "1.5 is not between 2 and 3e+38"),
+        ("c/cluster/free_gpus", {"minimum": -9.0, "maximum": 2.0, "values": [0.0, -1.0, 1.0]}, "not between 0 and 2"),
+    ],
+)
+def test_values_beyond_their_bounds_are_refused(
+    client: httpx.Client, key: str, changes: dict[str, Any], reason: str
+) -> None:
+    """Those of names that Paceline writes itself, of units that have bounds, and those that are sent along."""
+    response = client.post(f"/v1/series/{key}", json=SENT | {"unit": ""} | changes, headers=AUTHORIZED)
+    assert response.status_code == 422
+    (problem,) = response.json()["detail"]
+    assert problem["field"] == "values[1]"
+    assert reason in problem["reason"]
+
+
+def test_bounds_that_are_none_are_refused(client: httpx.Client) -> None:
+    """A range without values, and one beyond what the series can have."""
+    for key, changes in (("mine", {"minimum": 2.0, "maximum": 1.0}), ("c/cluster/free_gpus", {"maximum": -1.0})):
+        response = client.post(f"/v1/series/{key}", json=SENT | changes, headers=AUTHORIZED)
+        assert (response.status_code, response.json()["detail"][0]["field"]) == (422, "minimum")
 
 
 @pytest.mark.long

@@ -285,13 +285,24 @@ NOTHING = {"values": [[0.0] * 13] * 60, "naive_values": [0.0] * 60, "recent_valu
 
 
 @pytest.mark.parametrize("least", [0.0, 8e-24, 0.4])
-def test_counts_have_an_axis_of_at_least_one(least):
-    """No 8x10^-24 free GPUs, and none below 0."""
-    few = NOTHING | {"values": [[least] * 13] * 60}
-    figure = fan_chart(held(forecast(FREE, NOW_S, **few)), UTC, DARK)
-    assert figure.layout.yaxis.range == (0.0, 1.0)
-    many = fan_chart(held(forecast(FREE, NOW_S)), UTC, DARK)
-    assert many.layout.yaxis.range is None
+@pytest.mark.parametrize(("maximum", "top"), [(None, 1.0), (8.0, 8.0), (12.0, 12.0)])
+def test_counts_have_an_axis_of_whole_numbers(least, maximum, top):
+    """No 8x10^-24 free GPUs and no 0.2; of a cluster of few GPUs up to all of them, and what is 0 is a line to see."""
+    few = NOTHING | {"values": [[least] * 13] * 60, "maximum": maximum}
+    axis = fan_chart(held(forecast(FREE, NOW_S, **few)), UTC, DARK).layout.yaxis
+    assert axis.range[0] == pytest.approx(-0.04 * top)
+    assert axis.range[1] == pytest.approx(1.04 * top)
+    assert (axis.tick0, axis.dtick) == (0, 1)
+
+
+def test_counts_of_many_have_an_axis_up_to_what_is_drawn():
+    """From 0 where that is near; what was below 0 is drawn, too."""
+    swinging = fan_chart(held(forecast(FREE, NOW_S, middle=40.0, swing=30.0, maximum=500.0)), UTC, DARK).layout.yaxis
+    idle = fan_chart(held(forecast(FREE, NOW_S, **NOTHING | {"maximum": 500.0})), UTC, DARK).layout.yaxis
+    assert idle.range == pytest.approx((-20.0, 520.0)), "nothing is flattened"
+    assert swinging.range[0] < 0.0
+    assert 70.0 < swinging.range[1] < 110.0
+    assert swinging.dtick is None
     below = fan_chart(held(forecast(FREE, NOW_S, **NOTHING | {"recent_values": [-3.0]})), UTC, DARK)
     assert below.layout.yaxis.range is None
 

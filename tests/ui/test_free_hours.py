@@ -123,3 +123,12 @@ def test_each_hour_is_drawn_once():
         f"2027-01-1{5 + (12 + number) // 24}T{(12 + number) % 24:02}:30:00" for number in range(24)
     )
     assert len(free_chart(hours, 1_000_000, UTC, DARK).data) == 1
+
+
+@pytest.mark.parametrize(("free", "wanted", "top"), [(0.0, 1, 1.0), (0.0, 8, 8.0), (11.0, 8, 11.0), (0.0, 64, 64.0)])
+def test_hours_have_an_axis_of_whole_gpus(free, wanted, top):
+    """From 0, which is a line to see, to what is free or wanted."""
+    hours = [FreeHour(NOON_S, NOON_S + HOUR_S, 0.0, 0.0, free, free)]
+    axis = free_chart(hours, wanted, UTC, DARK).layout.yaxis
+    assert axis.range == pytest.approx((-0.04 * top, 1.04 * top))
+    assert axis.dtick == (1 if top <= 12 else None)
