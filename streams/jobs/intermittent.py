@@ -7,7 +7,7 @@ ticks, or one on its node, speaks: one trouble is one finding.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class LongTicks(Stored):
     def _end(self, newest: Tick) -> Tick:
         # As in a tick: the mean of a rank that was heard in less than half of the steps is of other steps.
         steps = np.where(2 * self.counts >= self.steps, np.maximum(self.counts, 1.0), np.nan)
-        means = {name: held / steps for name, held in self.sums.items()}
+        means: dict[str, Any] = {name: held / steps for name, held in self.sums.items()}
         long = newest._replace(
             first_step=self.first_step,
             steps=self.steps,
