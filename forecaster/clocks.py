@@ -71,8 +71,12 @@ class Clocks:
         ``sender`` is whose clock it is by.
         """
         self._turn += 1
-        clock = self._clocks.get((cluster, sender), _Clock())
-        self._clocks.put((cluster, sender), clock, CLOCK_BYTES)
+        clock = self._clocks.get((cluster, sender))
+        if clock is None:
+            clock = _Clock()
+            self._clocks.put((cluster, sender), clock, CLOCK_BYTES)
+        else:
+            self._clocks.renew((cluster, sender))
         clock.turn = self._turn
         now_s = max(clock.newest_s, -math.inf if written_s is None else written_s)
         if time_s > now_s + AHEAD_S:
