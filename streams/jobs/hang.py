@@ -37,7 +37,7 @@ _SHOWN = 8
 MOVES_S = 600.0
 #: However long waits are usual, a hang is reported after so long, in seconds, and confirmed at twice that: before NCCL
 #: ends the job, after 600 s by default. Only where a usual wait is nearly as long, after ``MARGIN`` times that.
-LATEST_S, MARGIN = 240.0, 1.5
+LATEST_HANG_S, MARGIN = 240.0, 1.5
 #: Changes of whom and what a hang names that are reported one by one in each state; a further one is reported once the
 #: wait has grown by this factor. In a job of thousands of nodes each message may change it.
 MOST_NEWS, NEWS_GROWTH = 3, 1.25
@@ -66,7 +66,7 @@ _JOB = "job"
 class HangConfig:
     """A collective hangs when ranks have stood in it for ``least_s``, and ``times`` longer than ever before; it is
     confirmed at twice that. A rank that evaluates alone for a minute is no hang in a job that has seen one. ``times``
-    counts up to ``LATEST_S``.
+    counts up to ``LATEST_HANG_S``.
 
     Where the reason is seen, by looks at the missing or by calls that differ, ``seen_share`` of ``least_s`` is enough,
     and ``seen_times`` longer than ever before."""
@@ -284,7 +284,7 @@ class Hang(Stored):
         if signal == "calm":
             episode.evidence = over = self._over(episode.measured)
             if not over.stop.unended:
-                self.longest_s = max(self.longest_s, min(over.waited_s, self.hung_s, LATEST_S))
+                self.longest_s = max(self.longest_s, min(over.waited_s, self.hung_s, LATEST_HANG_S))
                 self.hung_s = max(self.hung_s, over.waited_s)
             self.given_up = over if over.stop.unended and episode.state == "confirmed" else None
         before = episode.state
@@ -326,7 +326,7 @@ class Hang(Stored):
         where = (stop.group, stop.seq) if stop is not None else None
         if moves:
             self.moved_s, self.moved_in = longest, where
-            if longest >= LATEST_S:
+            if longest >= LATEST_HANG_S:
                 self.usual_from = self.last_step + 2
             for place in stop.places if stop is not None else ():
                 place.moved = place.moved or None
@@ -342,7 +342,7 @@ class Hang(Stored):
         after a rank has moved: the next comes within ``usual``.
         """
         config = self.config
-        most = max(LATEST_S, MARGIN * self.longest_s)
+        most = max(LATEST_HANG_S, MARGIN * self.longest_s)
         usual = max(config.least_s, min(config.times * self.longest_s, most))
         if stop is not None and stop.seen() and self.last_step >= 1 and not self.moved_s:
             return min(max(config.seen_share * config.least_s, config.seen_times * self.longest_s), usual)
