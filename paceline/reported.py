@@ -64,7 +64,7 @@ class Reported:
         if life is None or attempt > life.attempt or (attempt == life.attempt and life.ended_s is None):
             return None
         if attempt == life.attempt:
-            return f"job {job[:100]!r}, attempt {attempt}, has ended; {self._running()}"
+            return f"job {job[:100]!r}, attempt {attempt}, has ended; {self._where(job)}"
         return f"job {job[:100]!r} is at attempt {life.attempt}: give --attempt {life.attempt}"
 
     def _where(self, job: str) -> str:
