@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from paceline.events import FREE_GPUS
+from paceline.events import ARCHIVE_WINDOW_S, FREE_GPUS
 from paceline.events.silence import PLACED_JOB_SILENT_S
 from paceline.history.query import Connection, History
 from paceline.history.tables import DEVICE_WINDOW, HOST_WINDOW, JOB_WINDOW
@@ -48,7 +48,7 @@ _HEARD = f"""
 CREATE TEMP TABLE heard AS
 WITH measured AS (
     SELECT cluster, job, start_s AS at_s FROM job_window WHERE length_s >= {JOBS_S}
-    UNION ALL SELECT cluster, job, start_s FROM device_window WHERE job IS NOT NULL AND length_s = {NODES_S}
+    UNION ALL SELECT cluster, job, start_s FROM device_window WHERE job IS NOT NULL AND length_s >= {NODES_S}
     UNION ALL SELECT cluster, job, started_s FROM job_parts
 )
 SELECT DISTINCT cluster, job, floor(at_s / {NODES_S}) * {NODES_S} AS at_s FROM measured
@@ -63,7 +63,7 @@ WITH reported AS (
                 OR mean_fb_used_bytes <= {FREE_MEMORY} * mean_fb_total_bytes
             ), false
         ) AS at_rest
-    FROM device_window WHERE length_s = {NODES_S}
+    FROM device_window WHERE length_s >= {NODES_S}
     QUALIFY row_number() OVER (PARTITION BY cluster, node, device, start_s ORDER BY kafka_offset) = 1
 ), placed AS (
     SELECT
@@ -78,7 +78,8 @@ WITH reported AS (
         AND placed.start_s >= heard.at_s
 )
 SELECT
-    cluster, node, device, owner AS job, start_s, busy, at_rest AND owner IS NULL AS free, max_fb_total_bytes,
+    cluster, node, device, owner AS job, start_s, length_s > {NODES_S} AS merged, busy,
+    at_rest AND owner IS NULL AS free, max_fb_total_bytes,
     {", ".join(f"mean_{field}" for field in DEVICE)}
 FROM owned
 """
@@ -173,7 +174,7 @@ def _values(connection: Connection, devices: bool, begin_s: float, jobs_since_s:
 def _of_devices(connection: Connection, since_s: float) -> Iterator[Values]:
     lists = _lists(f"mean_{field}" for field in DEVICE)
     sql = f"""SELECT cluster, node, device, arg_max(coalesce(job, ''), start_s), arg_max(max_fb_total_bytes, start_s),
-        {lists} FROM share WHERE start_s >= ? GROUP BY cluster, node, device"""
+        {lists} FROM share WHERE start_s >= ? AND NOT merged GROUP BY cluster, node, device"""
     for cluster, node, device, job, total, times_s, *values in connection.each(sql, [since_s]):
         for field, told in zip(DEVICE, values, strict=True):
             high = total if field == "fb_used_bytes" else 1.0 if field.endswith("_ratio") else None
@@ -183,18 +184,27 @@ def _of_devices(connection: Connection, since_s: float) -> Iterator[Values]:
 
 
 def _of_groups(connection: Connection, by: Sequence[str], since_s: float) -> Iterator[Values]:
-    """What the GPUs of each cluster, node or job come to; it has as many as were in any of the newest minutes."""
+    """What the GPUs of each cluster, node or job come to; it has as many as were in any of the newest minutes.
+
+    Of clusters also from windows that the archive has merged from minutes: they are the same in each of theirs.
+    """
     names = ", ".join(("cluster", *by))
-    some = " AND ".join(f"{name} IS NOT NULL" for name in ("cluster", *by))
+    some = " AND ".join([*(f"{name} IS NOT NULL" for name in ("cluster", *by)), *(["NOT merged"] if by else [])])
     sql = f"""
     WITH reported AS (
         SELECT {names}, start_s, avg(busy) AS busy, sum(mean_power_w) AS power_w,
             CAST(count(*) FILTER (free) AS DOUBLE) AS free, max(count(*)) OVER (
-                PARTITION BY {names} ORDER BY start_s RANGE BETWEEN {(PATIENCE - 1) * NODES_S} PRECEDING AND CURRENT ROW
-            ) AS gpus
-        FROM share WHERE {some} AND NOT starts_with(device, '{INSTANCE}') GROUP BY {names}, start_s
+                PARTITION BY {names}, merged ORDER BY start_s
+                RANGE BETWEEN {(PATIENCE - 1) * NODES_S} PRECEDING AND CURRENT ROW
+            ) AS gpus, merged
+        FROM share WHERE {some} AND NOT starts_with(device, '{INSTANCE}') GROUP BY {names}, start_s, merged
+    ), minutes AS (
+        SELECT * REPLACE (start_s + {NODES_S} * minute AS start_s) FROM (
+            SELECT *, unnest(range(CASE WHEN merged THEN {round(ARCHIVE_WINDOW_S / NODES_S)} ELSE 1 END)) AS minute
+            FROM reported
+        ) QUALIFY row_number() OVER (PARTITION BY {names}, start_s + {NODES_S} * minute ORDER BY gpus DESC, merged) = 1
     ) SELECT {names}, arg_max(gpus, start_s), {_lists(("busy", "power_w", "free", "gpus"))}
-    FROM reported WHERE start_s >= ? GROUP BY {names}"""
+    FROM minutes WHERE start_s >= ? GROUP BY {names}"""
     for row in connection.each(sql, [since_s]):
         cluster, owner = row[0], row[1 : 1 + len(by)]
         gpus, times_s, busy, power_w, free, sizes = row[1 + len(by) :]

@@ -18,8 +18,6 @@ from paceline.standard_streams import reader_has_gone, ready_streams, write_nowh
 from paceline.terminal import say, tell_crash
 
 Main = Callable[[list[str]], int]
-
-
 HELP = ("-h", "--help")
 
 
@@ -133,11 +131,11 @@ def _offered(name: str) -> Main:
 def _help_without(name: str, missing: str) -> str:
     """What ``--help`` can say of a command whose extra is not installed.
 
-    >>> print(_help_without("why", "why needs ahocorasick_rs; pip install 'paceline[postmortem]'"))
+    >>> print(_help_without("why", "why needs ahocorasick_rs"))
     paceline why: find why a job hung or died, from its logs, dumps and stacks
     <BLANKLINE>
     Its options are shown once its extra [postmortem] is installed:
-    why needs ahocorasick_rs; pip install 'paceline[postmortem]'
+    why needs ahocorasick_rs
     """
     command = SERVICE_COMMANDS[name]
     extra = f"Its options are shown once its extra [{command.target}] is installed:"

@@ -1,5 +1,6 @@
 """Back-fill from an archive: the same windows come to the same series as from the bus, and gaps stay gaps."""
 
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 from archive.buffers import Buffers
+from archive.merger import Merger
+from archive.merging import Days
 from archive.messages import rows_of
 from archive.writer import Position, Writer
 from forecaster import server
@@ -177,6 +180,30 @@ def test_of_clusters_the_quarter_hours_of_weeks_are_filled(folder: Path, days: i
         held = memory.find(f"c/cluster/{name}")
         assert (None if held is None else len(held.values)) == quarters
     assert memory.find("c/node/node-0/cpu_ratio") is None
+
+
+@pytest.mark.slow
+def test_of_clusters_also_what_the_archive_has_merged_is_read(folder: Path, tmp_path: Path):
+    """Minutes are windows of five after a week: by default most of the weeks that a forecast of the day ahead wants."""
+    merged, now_s = tmp_path / "merged", NOW_S + 10 * 86_400.0
+    shutil.copytree(folder, merged)
+    store = open_store(str(merged), {})
+    merger = Merger(store, Writer(store), Days(), lambda: now_s)
+    while merger.turn():
+        pass
+    of_minutes, of_fives = Memory(), Memory()
+    backfill(str(folder), {}, of_minutes, now_s)
+    backfill(str(merged), {}, of_fives, now_s)
+    for name in ("free_gpus_15min", "gpus_15min", "gpu_busy_ratio_15min", "gpu_power_w_15min"):
+        fine, coarse = of_minutes.find(f"c/cluster/{name}"), of_fives.find(f"c/cluster/{name}")
+        assert fine is not None
+        assert coarse is not None
+        assert coarse.subject == fine.subject
+        assert coarse.time_s == fine.time_s
+        # A GPU that a job takes within five minutes is not free for all of them.
+        most = 1.0 if "gpus" in name else 0.05 * np.nanmax(fine.values)
+        np.testing.assert_allclose(coarse.values, fine.values, atol=most)
+        assert np.nanmean(np.abs(coarse.values - fine.values)) <= 0.2 * most
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ def scored(loss: float | None, moments: int = 8) -> Backtest:
 def forecast(
     sure: Sequence[float], *, free: float | None = 0.0, now_s: float = NOW_S, minutes: int = 15, **changes: object
 ) -> Forecast:
-    """Free GPUs of which ``sure`` are there with 80 %, a number a step of so many minutes."""
+    """Free GPUs of which ``sure`` are there with 90 %, a number a step of so many minutes."""
     plain = Forecast(
         cluster="c",
         series="c/cluster/free_gpus" if minutes == 1 else "c/cluster/free_gpus_15min",
@@ -32,7 +32,7 @@ def forecast(
         interval_s=60.0 * minutes,
         model="ensemble",
         levels=LEVELS,
-        values=[[one - 1.0, one, one + 2.0, one + 4.0, one + 6.0] for one in sure],
+        values=[[one, one + 1.0, one + 2.0, one + 4.0, one + 6.0] for one in sure],
         history=2000,
         backtest=scored(2.0),
         recent_values=[free],
