@@ -311,6 +311,12 @@ class TickHistory(Stored):
         newest = self.table[:, -ticks:, rank]
         return middle((newest[_AT["work"]] + newest[_AT["starved"]]).tolist())
 
+    def share_over(self, rank: int, least: float) -> float:
+        """The share of the steps of all ticks in which the whole excess of ``rank`` is ``least`` or more."""
+        steps = np.array(self.last_steps) - np.array(self.first_steps) + 1
+        excess = self.table[_AT["work"], :, rank] + self.table[_AT["starved"], :, rank]
+        return float(steps[excess >= least].sum() / max(int(steps.sum()), 1))
+
     def excess(self, rank: int, back: int) -> float:
         """The whole excess of ``rank`` as a share of the step, ``back`` ticks ago (1 is the newest)."""
         return float(self.table[_AT["work"], -back, rank] + self.table[_AT["starved"], -back, rank])

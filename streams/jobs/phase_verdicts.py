@@ -221,9 +221,16 @@ class Phases(Stored):
         return straggler_evidence.said(slow.episode, self._accused(slow), config.straggler, config.tick_s, slow.within)
 
     def _said_of_stalls(self, one: SlowNowAndThen) -> Said:
-        config, rank = self.config, self._accused(Slow(one.episode))
+        config, episode = self.config, one.episode
+        # Slow by little in most steps: it does not stall.
+        usual = self.stragglers.ranks.history.share_over(episode.subject, episode.measured.excess_ratio / 2)
         return straggler_evidence.said_of_stalls(
-            one.episode, rank, config.straggler, TOGETHER * config.tick_s, replaced=one.replaced
+            episode,
+            self._accused(Slow(episode)),
+            config.straggler,
+            TOGETHER * config.tick_s,
+            replaced=one.replaced,
+            steady=usual >= 0.5,
         )
 
     def _accused(self, slow: Slow) -> Accused:

@@ -82,24 +82,30 @@ def said(
 
 
 def said_of_stalls(
-    episode: StragglerEpisode, rank: Accused, config: StragglerConfig, tick_s: float, *, replaced: bool
+    episode: StragglerEpisode,
+    rank: Accused,
+    config: StragglerConfig,
+    tick_s: float,
+    *,
+    replaced: bool,
+    steady: bool,
 ) -> Said:
-    """What is said of a rank that is slow in some steps alone: its numbers are means over all.
+    """What is said of a rank that long ticks alone show: its numbers are means over all steps.
 
-    ``replaced``: another finding speaks for it from now on.
+    ``replaced``: another finding speaks for it from now on. ``steady``: it is slow by little, but in most steps.
     """
     seen = episode.measured
     excess_s = max(seen.own_s - seen.peers_s, 0.0)
     parts = [name for name, value in seen.parts_s.items() if name in _STALLS and value > _STALL_LEAST * excess_s]
     where = f" ({', '.join(f'{_STALLS[name]} +{seconds(seen.parts_s[name])}' for name in parts)})" if parts else ""
     summary = (
-        f"{rank.words()} stalls now and then: it works {step_time(seen.own_s)} a step on average where its peers work "
-        f"{step_time(seen.peers_s)}, since about step {episode.first_step}. "
+        f"{rank.words()}{'' if steady else ' stalls now and then: it'} works {step_time(seen.own_s)} a step on average "
+        f"where its peers work {step_time(seen.peers_s)}, since about step {episode.first_step}. "
         f"{_reason(episode)} {_cause(episode)}{where}; everyone else waits for it."
     )
     over = back_among_peers(rank, episode)
     if replaced:
-        since = f"it stalled now and then from step {episode.first_step}"
+        since = f"it was so on average from step {episode.first_step}"
         over = f"{rank.words()} is slow in most steps now, which another finding reports; {since}."
     evidence = [*_times(seen, config, tick_s), *_conditions(seen.conditions)]
     return Said(rank.subject("now and then"), evidence, summary, seen.cleared, over=over)
