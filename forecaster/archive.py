@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from paceline.events import ARCHIVE_WINDOW_S, FREE_GPUS
 from paceline.events.silence import PLACED_JOB_SILENT_S
+from paceline.gpu.uuids import INSTANCE
 from paceline.history.query import Connection, History
 from paceline.history.tables import DEVICE_WINDOW, HOST_WINDOW, JOB_WINDOW
 from paceline.history.views import Scope
@@ -22,7 +23,7 @@ from .aggregates import PATIENCE
 from .group_sizes import GPUS
 from .history import SAMPLES, SERIES, SeriesSubject
 from .memory import Memory
-from .subjects import DEVICE, FREE_MEMORY, FREE_TIME, HOST, INSTANCE, JOBS_S, NODES_S
+from .subjects import DEVICE, FREE_MEMORY, FREE_TIME, HOST, JOBS_S, NODES_S
 
 logger = logging.getLogger("paceline.forecaster")
 #: So much is in memory at once.

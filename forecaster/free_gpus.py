@@ -12,6 +12,7 @@ import numpy as np
 
 from paceline.clock_hours import clock_hours
 from paceline.events import FREE_GPUS
+from paceline.words import age, is_undated
 
 from .exceedance import above
 from .held_forecast import FEWEST, LEVELS, rounded
@@ -24,6 +25,8 @@ from .series import Array
 SAMPLES = {60.0: "minutes", QUARTER_S: "quarter hours"}
 #: So many clusters are named.
 NAMED = 10
+#: A sample is old after so long, and after so many intervals: windows come a little after their end.
+_OLD_S, _OLD_INTERVALS = 300.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,15 @@ def too_many(gpus: int, held: Held) -> list[str]:
     """A note where more GPUs are asked for than the cluster has."""
     most = held.subject.high
     return [] if most is None or gpus <= most else [f"{gpus:,} GPUs are more than the {most:,.0f} of the cluster"]
+
+
+def too_old(held: Held, now_s: float) -> list[str]:
+    """A note where nothing came for long: what is forecast begins with the newest sample, and not now."""
+    old_s = max(_OLD_S, _OLD_INTERVALS * held.subject.interval_s)
+    if now_s - held.time_s <= old_s or is_undated(held.time_s, now_s):
+        return []
+    why = "see whether collectors and a stream worker run (paceline doctor)"
+    return [f"the newest sample is from {age(now_s, held.time_s)}, and the forecast begins there: {why}"]
 
 
 def hours(held: Held, asked: Question, values: Array, history: int, gpus: int) -> Iterator[FreeHour]:

@@ -19,6 +19,7 @@ from paceline.events import (
     JobWindow,
 )
 from paceline.events.silence import PLACED_JOB_SILENT_S
+from paceline.gpu.uuids import INSTANCE
 from paceline.schema import unit_of
 
 from .aggregates import Aggregates, Share, Sums
@@ -33,8 +34,6 @@ DEVICE = ("sm_active_ratio", "utilization_ratio", "fb_used_bytes", "power_w", "t
 HOST = ("cpu_ratio", "memory_used_bytes", "disk_read_bytes_per_s", "network_rx_bytes_per_s")
 #: A GPU is free with no more than this in use, of its time and of its memory.
 FREE_TIME, FREE_MEMORY = 0.02, 0.05
-#: The name of an instance of a GPU under MIG begins with this, that of no GPU does (``DeviceSamples``).
-INSTANCE = "MIG-"
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class JobState(StoredDecision):
     sequence number, are dropped.
     """
 
-    layout = 4
+    layout = 5
     ingest: Kept[Ingest]
     diagnosis: Kept[JobDiagnosis]
     windows: Kept[JobWindows]

@@ -12,13 +12,15 @@ from paceline.events import OPEN_FINDINGS, Finding
 from paceline.words import LONGEST_NAME, label, state_words
 
 from .figure_frame import LEGEND_ABOVE, framed, pickable
-from .ratios import slowest_first, thin
+from .ratios import reach_of, slowest_first, thin
 from .step_ring import Floats, Ints
 from .theme import PHASE_COLOURS, Palette, phase_colours
 from .wording import TIMES, safe
 
 #: Rows a heatmap shows, and bars; of more ranks the slowest.
 ROWS, BARS = 192, 20
+#: A picture of no more ranks than this has high rows.
+HIGH_ROWS = 6
 #: Words for what runs on top of the phases.
 _OVERLAID = {
     "gc": "garbage collection",
@@ -34,7 +36,7 @@ def heatmap(
     order = slowest_first(ratio)
     shown = order[:ROWS] if slow_first else np.sort(order[:ROWS])
     firsts, values, width = thin(steps, ratio[shown])
-    names = [str(rank) for rank in shown]
+    names, reach = [str(rank) for rank in shown], reach_of(values)
     span = "step %{x:.0f}" if width == 1 else f"{width} steps around %{{x:.0f}}"
     figure = go.Figure(
         go.Heatmap(
@@ -42,17 +44,17 @@ def heatmap(
             y=names,
             z=values.astype(np.float32),
             colorscale=palette.ratio_scale,
-            zmin=0.5,
+            zmin=1.0 - reach,
             zmid=1.0,
-            zmax=1.5,
+            zmax=1.0 + reach,
             ygap=1 if len(names) <= 64 else 0,
             hovertemplate="rank %{y}, "
             + span
             + f"<br><b>%{{z:.2f}}{TIMES}</b> the median rank's own time<extra></extra>",
-            colorbar=_colourbar(palette),
+            colorbar=_colourbar(palette, reach),
         )
     )
-    framed(figure, int(np.clip(100 + (44 if len(names) <= 6 else 23) * len(names), 200, 560)), palette)
+    framed(figure, int(np.clip(100 + (44 if len(names) <= HIGH_ROWS else 23) * len(names), 200, 560)), palette)
     figure.update_xaxes(title={"text": "training step"}, range=_range(firsts, width))
     ticks = names if len(names) <= 32 else names[:: -(-len(names) // 24)]
     figure.update_yaxes(title={"text": "rank"}, type="category", autorange="reversed", tickvals=ticks, showgrid=False)
@@ -144,7 +146,8 @@ def _mark(
                 text=safe(f"{state[:LONGEST_NAME]}: {label(finding)}"),
                 showarrow=False,
                 xanchor="left" if first < steps[0] + 0.7 * (steps[1] - steps[0]) else "right",
-                yanchor="bottom",
+                # High rows have room for it; of low ones it hides the end of the row above, and no accused one.
+                yanchor="top" if len(rows) <= HIGH_ROWS else "bottom",
                 font={"size": 11, "color": palette.ground},
                 bgcolor=colour,
                 borderpad=2,
@@ -165,11 +168,13 @@ def _range(firsts: Ints, width: int) -> list[float] | None:
     return [float(firsts[0]) - 0.5, max(float(firsts[-1]) + width - 0.5, float(firsts[0]) + 19.5)]
 
 
-def _colourbar(palette: Palette) -> dict[str, object]:
+def _colourbar(palette: Palette, reach: float) -> dict[str, object]:
+    at = [1.0 + part * reach for part in (-1.0, -0.5, 0.0, 0.5, 1.0)]
+    words = [f"{value:.2f}".rstrip("0").rstrip(".") for value in at]
     return {
         "title": {"text": "work time ÷<br>median rank's", "font": {"size": 11, "color": palette.muted}},
-        "tickvals": [0.5, 0.75, 1.0, 1.25, 1.5],
-        "ticktext": [f"{words}{TIMES}" for words in ("≤ 0.5", "0.75", "1", "1.25", "≥ 1.5")],
+        "tickvals": at,
+        "ticktext": [f"{one}{TIMES}" for one in (f"≤ {words[0]}", *words[1:4], f"≥ {words[4]}")],
         "tickfont": {"size": 11, "color": palette.muted},
         "thickness": 10,
         "outlinewidth": 0,

@@ -101,6 +101,12 @@ def of_connection(snapshot: Snapshot) -> Notice | None:
     if connection.state == "refused":
         text = f"{connection.cause.replace('`', '')}. Retrying, since {age(now_s, connection.since_s)}."
         return Notice("lost", "The page may not read all topics that it needs", text, (DOCTOR,))
+    if connection.state == "reading":
+        to_read = sum(line.lag or 0 for line in snapshot.topics)
+        text = (
+            f"{f'{to_read:,} messages' if to_read else 'The newest messages'} are still to be read: a minute at most."
+        )
+        return Notice("wait", f"Reading what the broker at {connection.brokers} holds", text, (DOCTOR,))
     if connection.state == "connecting" and not read:
         return Notice(
             "wait", f"Connecting to the broker at {connection.brokers}", "This takes a second or two.", (DOCTOR,)

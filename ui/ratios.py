@@ -11,6 +11,8 @@ from .step_ring import Floats, Ints
 
 #: Columns that a browser draws without effort; more steps are gathered into fewer columns.
 COLUMNS = 600
+#: The difference from 1 with the strongest colour: at least, at most, and in terms of the median difference.
+LEAST_REACH, MOST_REACH, _USUALS = 0.5, 1.0, 5.0
 
 
 def own_time(step_s: Floats, waiting_s: Floats) -> Floats:
@@ -60,6 +62,17 @@ def quiet_median(values: Floats, axis: int) -> Floats:
     low, high = (np.take_along_axis(ordered, np.maximum(at, 0), axis) for at in ((count - 1) // 2, count // 2))
     medians: Floats = np.where(count > 0, (low + np.minimum(high, np.inf)) / 2, np.nan).squeeze(axis)
     return medians.astype(values.dtype)
+
+
+def reach_of(ratio: Floats) -> float:
+    """By how much a ratio differs from 1 to get the strongest colour: more where that is what steps usually do.
+
+    A job of short steps on a busy machine has steps of half and of twice the median rank's time on every rank: in the
+    colours of a quiet job it would look sick.
+    """
+    off = np.abs(ratio[np.isfinite(ratio)] - 1.0)
+    usual = float(np.median(off)) if off.size else 0.0
+    return float(np.clip(np.ceil(usual * _USUALS * 10.0) / 10.0, LEAST_REACH, MOST_REACH))
 
 
 def thin(steps: Ints, values: Floats, columns: int = COLUMNS) -> tuple[Ints, Floats, int]:

@@ -18,7 +18,7 @@ from paceline.supervised import SupervisedThread
 from paceline.topics import Topic
 
 from .feed import Feed
-from .snapshot import Connection, JobLine, Snapshot
+from .snapshot import Connection, JobLine, Snapshot, State
 
 #: Messages of each partition to look back at the start: what a page has use for.
 DERIVED: Mapping[Topic, int] = {
@@ -41,6 +41,8 @@ RAW: Mapping[Topic, int] = {
 #: Messages of a partition the page may lag behind before it jumps to the newest.
 LAG_MAX: Mapping[Topic, int] = dict.fromkeys([*RAW, topics.FORECAST], 5_000)
 
+#: A page waits no longer than this for what the topics hold: twice what a start may read (``StartBudget``).
+FIRST_READ_S = 60.0
 #: Seconds for which open pages share a copy of a job or of the fleet.
 SHARED_S = 1.0
 
@@ -60,6 +62,8 @@ class Reader:
         self._stop = threading.Event()
         start = Connection("connecting", settings.address, clock())
         self._connections = {"raw": start, "derived": start}
+        #: Until when each is read for the first time; unknown before the broker answers.
+        self._reads_until: dict[str, float] = {}
         self._threads = {
             name: SupervisedThread(
                 f"the page's reader of {name} events", partial(self._run, name, looks_back), self._stop
@@ -121,7 +125,7 @@ class Reader:
             held, failure = self._connections[name], thread.failure
             if failure and held.state != "failed":
                 self._connections[name] = Connection("failed", self._settings.address, self._clock(), failure)
-        rank = {"failed": 0, "lost": 1, "refused": 2, "connecting": 3, "connected": 4}
+        rank = {"failed": 0, "lost": 1, "refused": 2, "connecting": 3, "reading": 4, "connected": 5}
         return min(self._connections.values(), key=lambda connection: rank[connection.state])
 
     def _run(self, name: str, looks_back: Mapping[Topic, int]) -> None:
@@ -140,9 +144,9 @@ class Reader:
         ) as follower:
             while not self._stop.is_set():
                 polled = follower.poll()
-                self._tell(name, follower)
                 for topic, records in polled:
                     self._take(topic, records)
+                self._tell(name, follower)
                 self._threads[name].well()
 
     def _tell(self, name: str, follower: Follower) -> None:
@@ -150,10 +154,23 @@ class Reader:
             return  # What went wrong stays on the page until reading has gone on for a while.
         with self._lock:
             held = self._connections[name]
-            since_s = held.since_s if held.state == follower.state else self._clock()
-            self._connections[name] = Connection(follower.state, self._settings.address, since_s, follower.cause)
+            state: State = "reading" if self._reads(name, follower) else follower.state
+            if held.state != state:
+                self._views = {}  # Copies of before: what has just been read is not in them.
+            since_s = held.since_s if held.state == state else self._clock()
+            self._connections[name] = Connection(state, self._settings.address, since_s, follower.cause)
             for topic, behind in follower.lag.items():
                 self._feed.traffic[topic.short].lag = behind
+
+    def _reads(self, name: str, follower: Follower) -> bool:
+        """Whether what the topics held is being read for the first time; after an outage the page has what it had."""
+        if follower.state != "connected":
+            return False
+        now_s = time.monotonic()
+        until_s = self._reads_until.setdefault(name, now_s + FIRST_READ_S)
+        if follower.caught_up or follower.nothing_there or now_s >= until_s:
+            self._reads_until[name] = now_s
+        return now_s < self._reads_until[name]
 
     def _skip(self, topic: Topic, messages: int) -> None:
         with self._lock:

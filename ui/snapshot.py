@@ -123,14 +123,16 @@ class JobView:
         return name_of(self.cluster, self.job)
 
 
+#: ``reading``: what the topics held is read for the first time, so what is not there may still come. ``failed``: the
+#: page's own reader raised and is started again. ``refused``: some topics may not be read.
+State = Literal["connecting", "reading", "connected", "refused", "lost", "failed"]
+
+
 @dataclass(frozen=True)
 class Connection:
-    """How the page stands with the broker. ``cause`` and ``since_s`` say what is wrong and since when.
+    """How the page stands with the broker. ``cause`` and ``since_s`` say what is wrong and since when."""
 
-    ``failed`` is the page's own: its reader raised and is started again. ``refused``: some topics may not be read.
-    """
-
-    state: Literal["connecting", "connected", "refused", "lost", "failed"]
+    state: State
     brokers: str
     since_s: float
     cause: str = ""

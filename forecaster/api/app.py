@@ -62,7 +62,7 @@ def application(
     for routes in (
         forecasts.router(executor),
         series.router(memory, executor),
-        clusters.router(memory, executor),
+        clusters.router(memory, executor, clock),
         changes.router(memory, executor, token),
         jobs.router(memory, executor, clock),
     ):

@@ -1,5 +1,6 @@
 """``/v1/clusters``: when so many GPUs are free, within the hour and within the day."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from paceline.web.failures import NOT_FOUND, REFUSALS, Refusal, RefusedError
 
 from ..exceedance import exceedance
 from ..free_gpus import hours as hours_of
-from ..free_gpus import shortage, too_many, unknown
+from ..free_gpus import shortage, too_many, too_old, unknown
 from ..held_forecast import rounded
 from ..memory import Held, Memory
 from ..quarters import QUARTER_S
@@ -58,8 +59,8 @@ class HoursAnswer(Trust):
     hours: list[HourAnswer]
 
 
-def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
-    """The routes over ``memory``."""
+def router(memory: Memory, executor: ForecastExecutor, clock: Callable[[], float]) -> APIRouter:
+    """The routes over ``memory``; by ``clock`` a sample is old."""
     routes = APIRouter(
         prefix="/v1/clusters/{cluster}", tags=["clusters"], responses={**NOT_FOUND, **REFUSALS, **NOT_YET}
     )
@@ -72,7 +73,7 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
         free_at = exceedance(result.values, asked.levels, float(gpus), asked.interval_s)
         grounds = trust(result)
         return FreeAnswer(
-            **dict(grounds) | {"notes": grounds.notes + too_many(gpus, held)},
+            **dict(grounds) | {"notes": grounds.notes + too_many(gpus, held) + too_old(held, clock())},
             cluster=cluster,
             gpus=gpus,
             now=float(rounded(held.values[-1:])[0]) if np.isfinite(held.values[-1]) else None,
@@ -87,7 +88,7 @@ def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
         asked, result = await submitted(executor, held, None)
         grounds = trust(result)
         return HoursAnswer(
-            **dict(grounds) | {"notes": grounds.notes + too_many(gpus, held)},
+            **dict(grounds) | {"notes": grounds.notes + too_many(gpus, held) + too_old(held, clock())},
             cluster=cluster,
             gpus=gpus,
             time_s=held.time_s,

@@ -24,7 +24,7 @@ from paceline.commands.slow_link import SlowLink
 from paceline.commands.stack import await_page, environment, start_control, start_forecaster
 from paceline.commands.suggestion_list import gain, ranked
 from paceline.commands.worker_watch import WorkerWatch, readiness
-from paceline.events import BalanceObserved, BalancePlan, Finding, JobWindow, Suggestion
+from paceline.events import BalanceObserved, BalancePlan, Finding, JobWindow, StepTimings, Suggestion
 from paceline.kafka.follow import NOW, Follower
 from paceline.kafka.reach import listens
 from paceline.kafka.settings import BrokerSettings
@@ -41,6 +41,9 @@ from paceline.words import state_words
 QUIET_S = 2.0
 LAST_S = 6.0
 END_S = 2.0
+#: Windows of a job that trains come every second or two: after this long without one the line says so.
+_NEXT_S = 6.0
+_FIRST_STEP = "the first training step"
 
 
 class DemoRun:
@@ -65,10 +68,10 @@ class DemoRun:
         self._gain = BalanceGain()
         self._progress = Progress(quiet_s=3.0)
         self._started = time.monotonic()
-        self._waiting = {"the first training step", "the stream worker to join"}
+        self._waiting = {_FIRST_STEP, "the stream worker to join"}
         self._ready_at = services.port(0)
         self._worker, self._look_s = WorkerWatch(time.monotonic()), 0.0
-        self._step = ""
+        self._step, self._step_at_s = "", 0.0
         self._told = False
         self._page = ""
         self._confirmed: dict[str, str] = {}
@@ -174,16 +177,17 @@ class DemoRun:
         heard = False
         for _, records in follower.poll():  # Nothing when the broker has gone; training goes on.
             for record in records:
-                if record.topic == OP.name and record.key == self._job.encode():
-                    self._waiting.discard("the first training step")
                 event = self._watch.hear(record.topic, record.value or b"")
-                if isinstance(event, Finding | Suggestion):
+                if isinstance(event, StepTimings):
+                    self._waiting.discard(_FIRST_STEP)
+                elif isinstance(event, Finding | Suggestion):
                     heard = True
                     self._tell(event)
                 elif isinstance(event, BalancePlan | BalanceObserved):
                     self._gain.update(event)
                 elif isinstance(event, JobWindow):
                     self._step = f"step {event.last_step}, median {event.step_median_s * 1000:.0f} ms"
+                    self._step_at_s = time.monotonic()
         return heard
 
     def _tell(self, event: Finding | Suggestion) -> None:
@@ -225,7 +229,8 @@ class DemoRun:
 
     def _doing(self) -> str:
         if self._step:
-            return self._step
+            since_s = time.monotonic() - self._step_at_s
+            return self._step if since_s < _NEXT_S else f"{self._step}; no newer step for {since_s:.0f} s"
         if self._worker.ready:
             self._waiting.discard("the stream worker to join")
         return "waiting for " + (" and ".join(sorted(self._waiting)) or "the first window")

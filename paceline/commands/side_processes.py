@@ -193,17 +193,17 @@ class SideProcesses:
             self._tracking.end()
 
     def kill(self) -> None:
-        """Leave nothing behind."""
-        self._hang_up()
+        """Leave nothing behind, and say nothing: an analyzer that is alive when no more comes reports what it has."""
         if self._tracking is not None:
             self._tracking.kill()
-        for process in (self._sidecar, self._analyzer):
+        for process in (self._analyzer, self._sidecar):
             if process is not None and process.poll() is None:
                 process.kill()
                 process.wait()
             if process is not None and process.stdin is not None:
                 with contextlib.suppress(OSError):
                     process.stdin.close()
+        self._hang_up()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 

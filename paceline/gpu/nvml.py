@@ -11,6 +11,7 @@ from typing import Any
 from paceline.gpu.driver import AbsentError, Found, Rated, Running, Versions
 from paceline.gpu.queries import QUERIES, Query, UnanswerableError
 from paceline.gpu.readings import scaled, whole
+from paceline.gpu.uuids import GPU, INSTANCE
 from paceline.install import install
 
 WITHOUT_BINDING = "nvidia-ml-py is not installed"
@@ -32,7 +33,6 @@ _PASSING = (
     *("NVML_ERROR_UNKNOWN", "NVML_ERROR_INSUFFICIENT_RESOURCES", "NVML_ERROR_MEMORY"),
 )
 UNREADABLE = "not readable: the driver's text is not UTF-8"
-_GPU, _INSTANCE = "GPU-", "MIG-"
 
 
 def text(answer: str | bytes) -> str:
@@ -112,11 +112,11 @@ class Nvml:
         nvml = self.library
         if name.startswith("cuda"):
             return Found(self.handle(0)) if self.count() == 1 else None
-        if name.startswith(_GPU):
+        if name.startswith(GPU):
             handle = self._by_uuid(name)
             if handle is not None:
                 return Found(handle)
-            name = _INSTANCE + name.removeprefix(_GPU)
+            name = INSTANCE + name.removeprefix(GPU)
         handle = self._by_uuid(name)
         return None if handle is None else Found(handle, nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle))
 

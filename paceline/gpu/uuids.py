@@ -6,8 +6,8 @@ writes those letters in hexadecimal: ``38616637-3035-3235-3936-383331363163``. N
 all such letters.
 """
 
-_GPU = "GPU-"
-_UNIQUE = (_GPU, "MIG-")
+#: How the UUID of a GPU begins, and that of an instance of a GPU under MIG.
+GPU, INSTANCE = "GPU-", "MIG-"
 _DIGITS = frozenset(b"0123456789abcdef")
 _SERIAL = 16
 
@@ -20,7 +20,7 @@ def canonical(name: str) -> str | None:
     >>> canonical("GPU-51ed0000-0000-4000-8000-000000000000"), canonical("cuda:0"), canonical("GPU-XX")
     ('GPU-51ed0000-0000-4000-8000-000000000000', 'cuda:0', None)
     """
-    body = name.removeprefix(_GPU)
+    body = name.removeprefix(GPU)
     if body == name:
         return name or None
     if body in ("", "XX", "N/A"):  # ROCm's word for a GPU without one.
@@ -32,8 +32,8 @@ def canonical(name: str) -> str | None:
     if letters.startswith(b"XX\0"):
         return None
     if len(letters) == _SERIAL and set(letters.lower()) <= _DIGITS:
-        return _GPU + letters.decode("ascii").lower()
-    return _GPU + body.lower() if len(body) == _SERIAL else name
+        return GPU + letters.decode("ascii").lower()
+    return GPU + body.lower() if len(body) == _SERIAL else name
 
 
 def in_cluster(node: str, name: str) -> str:
@@ -42,7 +42,7 @@ def in_cluster(node: str, name: str) -> str:
     >>> in_cluster("a", "GPU-8af705259683161c"), in_cluster("a", "gpu 0"), in_cluster("b", "gpu 0")
     ('GPU-8af705259683161c', 'a/gpu 0', 'b/gpu 0')
     """
-    return name if name.startswith(_UNIQUE) else f"{node}/{name}"
+    return name if name.startswith((GPU, INSTANCE)) else f"{node}/{name}"
 
 
 def of_serial(serial: str) -> str | None:
@@ -56,4 +56,4 @@ def of_serial(serial: str) -> str | None:
         told = int(digits, 16)
     except ValueError:
         return None
-    return f"{_GPU}{told:016x}" if 0 < told < 1 << 64 else None
+    return f"{GPU}{told:016x}" if 0 < told < 1 << 64 else None

@@ -15,6 +15,7 @@ from paceline.gpu.answers import Answers
 from paceline.gpu.driver import Driver, Found, Load, opened
 from paceline.gpu.queries import SELDOM_S, Query
 from paceline.gpu.readings import Value
+from paceline.gpu.uuids import GPU, INSTANCE
 from paceline.supervised import SupervisedThread
 
 #: Seconds between two readings: throttling that comes and goes within a second is to be seen.
@@ -118,7 +119,7 @@ class GpuReadings:
 
     def drain(self, name: str) -> Reading | None:
         """What device ``GPU-…``, ``MIG-…`` or ``cuda:N`` went through since the last time; None where unknown."""
-        if not name.startswith(("GPU-", "MIG-", "cuda")):
+        if not name.startswith((GPU, INSTANCE, "cuda")):
             return None
         device = self._devices.setdefault(name, _Device())
         return device.drain(self._clock())

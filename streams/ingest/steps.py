@@ -31,6 +31,8 @@ _IMPOSSIBLE = "rows with an impossible step or duration"
 #: one that is behind by so few that a message more makes up for it, however long they last.
 FEW_STEPS, FEW_S = 20, 60.0
 MESSAGE_STEPS = 2
+#: By how much one step of a rank moves the job on, at most, while it is counted how long others are silent.
+_MOST_PUSH_S = 10.0
 #: New steps times ranks that are tabulated in one pass: more share no cost worth their memory.
 _MOST_CELLS = 4096
 #: In place of a step: an op that a rank has not reported yet.
@@ -39,9 +41,13 @@ NEVER = 2**63 - 1
 
 @dataclass(frozen=True)
 class StepsConfig:
-    """How long ranks that speak wait for one that does not, on their own clock, and the most steps kept meanwhile."""
+    """How long ranks that speak wait for one that does not, on their own clock, and the most steps kept meanwhile.
+
+    Most ranks are waited for longer than one: what they could not send, they send together when they can again.
+    """
 
     patience_s: float = 10.0
+    most_patience_s: float = 300.0
     pending_steps: int = 8192
 
 
@@ -80,6 +86,7 @@ class Steps(Stored):
     passed: Kept[Ints]
     until: Kept[Ints]
     silent: Kept[NDArray[np.bool_]]
+    furthest: Kept[Ints]
     gaps: Kept[dict[int, Ints]]
     skipped: Kept[int]
     left_out: Kept[int]
@@ -101,6 +108,8 @@ class Steps(Stored):
         self.until = np.empty(0, dtype=np.int64)  # per rank: the same, of the steps that are done
         #: Per rank: whether it is waited for no longer, until it reports again.
         self.silent = np.empty(0, dtype=np.bool_)
+        #: Per rank: the last step that any rank had passed when it last reported.
+        self.furthest = np.empty(0, dtype=np.int64)
         #: How many steps each rank leaves out right after a step, where any does.
         self.gaps = {}
         #: Before the next step that is handed on: steps that no rank told, and that were left out.
@@ -111,6 +120,8 @@ class Steps(Stored):
         self.last_s = np.empty(0)
         self.done = -1
         self.waited_for = False
+        #: How many steps were open when it was last asked who has been silent for long.
+        self._looked = 0
         #: What was odd, and how often, since it was last asked for.
         self._odd: dict[str, int] = {}
 
@@ -136,6 +147,7 @@ class Steps(Stored):
             self._tabulate(rank, step, start, seconds)
             self._close(rank, step, start, seconds[TOTAL])
             self._leave_out(rank, step, left)
+            self.furthest[rank] = self.passed.max()
         self._pair(rows)
         return self._complete()
 
@@ -167,6 +179,7 @@ class Steps(Stored):
         self.closed, self.passed = np.concatenate([self.closed, none]), np.concatenate([self.passed, none])
         self.until = np.concatenate([self.until, none])
         self.silent = np.pad(self.silent, (0, more))
+        self.furthest = np.concatenate([self.furthest, none])
         self.gaps = {step: np.pad(gaps, (0, more)) for step, gaps in self.gaps.items()}
         self.first_s = np.concatenate([self.first_s, np.full(more, np.nan)])
         self.last_s = np.concatenate([self.last_s, np.full(more, np.nan)])
@@ -285,6 +298,7 @@ class Steps(Stored):
     def _frontier(self, speaking: NDArray[np.bool_]) -> int:
         """The last step that is complete, or may be waited for no longer."""
         heard = ~np.isnan(self.first_s)
+        self._pass_over(heard)
         awaited = heard & ~self.silent
         passed = np.sort(self.passed[awaited])
         if not passed.size:
@@ -307,6 +321,26 @@ class Steps(Stored):
             self.silent |= gone
             self._note("ranks that fell silent", int(np.count_nonzero(gone & (self.passed >= self.done))))
         return int(self.passed[present].min())
+
+    def _pass_over(self, heard: NDArray[np.bool_]) -> None:
+        """Wait no longer for ranks that have been silent while the one that is furthest went on for so long, however
+        many they are: else a job would stand still whose most ranks lost their connection."""
+        open_ = len(self.tables)
+        # All open steps are looked at: not with each message while there are thousands.
+        if open_ <= FEW_STEPS or self._looked <= open_ <= self._looked + self._looked // 16:
+            return
+        self._looked = open_
+        ahead = int(np.argmax(np.where(heard & ~self.silent, self.passed, -1)))
+        told = sorted((step, starts[ahead]) for step, starts in self.starts.items() if starts[ahead] == starts[ahead])
+        steps, starts = np.array([step for step, _ in told], dtype=np.int64), np.array([start for _, start in told])
+        # A clock that is set ahead in between is no time that has passed.
+        went_on = np.cumsum(np.clip(np.diff(starts), 0.0, _MOST_PUSH_S))
+        long_ago = int(np.searchsorted(went_on, went_on[-1:].sum() - self.config.most_patience_s, side="right"))
+        if not long_ago:
+            return
+        gone = heard & ~self.silent & (self.closed <= self.done) & (self.furthest < steps[long_ago])
+        self.silent |= gone
+        self._note("ranks that fell silent", int(np.count_nonzero(gone)))
 
     def _lead(self, passed: Ints) -> int:
         """How far the job is: the upper median of the ranks, ascending, so that one rank's absurd step misleads none.
@@ -334,7 +368,7 @@ class Steps(Stored):
 
     def loaded(self) -> None:
         """Tables are as long as there are ranks: a damaged state must not choose that."""
-        by_rank = [self.closed, self.passed, self.until, self.silent, self.first_s, self.last_s]
+        by_rank = [self.closed, self.passed, self.until, self.silent, self.furthest, self.first_s, self.last_s]
         rows = [*by_rank, *self.starts.values(), *self.gaps.values()]
         tables = [self.first_told, *self.tables.values()]
         alike = all(one.shape == (self.ranks,) for one in rows)

@@ -148,6 +148,8 @@ class HangEvidence(Measured, frozen=True, kw_only=True):
     waited_s: float
     usual_s: float
     stop: Stop
+    #: Where those accused were when last seen in this collective: who goes on is looked at no longer.
+    last_seen: tuple[Seen, ...] = ()
 
 
 class Reported(msgspec.Struct):
@@ -280,7 +282,10 @@ class Hang(Stored):
             news = self.reported is not None and self.reported.is_due(stop, longest)
             episode.length = episode.lost_s = episode.span_s = longest
             margin = since / threshold
-            episode.evidence = HangEvidence(margin=margin, waited_s=longest, usual_s=self.longest_s, stop=stop)
+            last_seen = tuple(stop.places) or _last_seen(episode.evidence, stop)
+            episode.evidence = HangEvidence(
+                margin=margin, waited_s=longest, usual_s=self.longest_s, stop=stop, last_seen=last_seen
+            )
         if signal == "calm":
             episode.evidence = over = self._over(episode.measured)
             if not over.stop.unended:
@@ -317,7 +322,8 @@ class Hang(Stored):
         """What is known of the collective now that nobody waits."""
         stop, reached = last.stop, self.waits.reached.get(last.stop.group, {})
         through = any(reached.get(rank, -1) >= stop.seq for rank in stop.waiting)
-        return msgspec.structs.replace(last, stop=msgspec.structs.replace(stop, unended=not through))
+        places = stop.places or list(last.last_seen)
+        return msgspec.structs.replace(last, stop=msgspec.structs.replace(stop, unended=not through, places=places))
 
     def _follow_movement(self, stop: Stop | None, longest: float) -> bool:
         """Whether one of the missing moves, and has not done so for too long. The others may wait for it: that they
@@ -442,6 +448,14 @@ class Hang(Stored):
             self.waits.give_up(wait)
 
 
+def _last_seen(before: HangEvidence | None, now: Stop) -> tuple[Seen, ...]:
+    """Where those who are accused ``now`` were when last seen, if that was in the same collective."""
+    if before is None or (before.stop.group, before.stop.seq) != (now.group, now.seq):
+        return ()
+    accused = set(now.accused())
+    return tuple(place for place in before.last_seen if place.rank in accused)
+
+
 def _news(before: Stop, now: Stop) -> bool:
     """Whether ``now`` names other ranks, a line that was not known before, or shows the first movement."""
     if before.accused() != now.accused() or (now.moves() and not before.moves()):
@@ -467,7 +481,7 @@ def said(episode: HangEpisode, nodes: Mapping[int, str], *, ended: bool = False)
     if stop.missing:
         evidence.append(number("missing_reached", stop.last_seq, "number", stop.seq, "last collective of the missing"))
     accused = stop.accused()
-    blocked = _blocked(stop, nodes, ended=ended)
+    blocked = _blocked(stop, nodes, ended=ended or episode.state == "recovered")
     waiting = f"{_ranks(stop.waiting, stop.waits)} blocked in {collective} for {_long(seen.waited_s)}"
     reason = _reason(stop)
     works = stop.moves() and seen.waited_s < MOVES_S
@@ -499,11 +513,15 @@ def _collective(operation: str, seq: int, group: str) -> str:
 
 
 def _awaited(stop: Stop, blocked: Blocked) -> str:
-    """For whom the job waited, and at which line these were, as far as it was seen."""
+    """For whom the job waited, and where these were and what they did there, as far as it was seen."""
     if not stop.missing:
         return ""
     at = f" at {blocked.line}" if blocked.line else ""
-    return f", waiting for {plain_ranks(stop.missing, stop.misses)}{at}"
+    seen = _seen_best(stop)
+    did = _did(seen) if seen is not None else ""
+    if seen is not None and did:
+        did = f": {did}" if stop.misses == 1 else f" (rank {seen.rank}: {did})"
+    return f", waiting for {plain_ranks(stop.missing, stop.misses)}{at}{did}"
 
 
 def _reason(stop: Stop) -> str:
@@ -534,8 +552,26 @@ def _place(stop: Stop) -> str:
     """The line of the first of the missing whose line is known, and what it does there."""
     if not stop.places:
         return ": no looks arrive from there, so what is done there is not known" if stop.unlooked else ""
-    words = _what(next((one for one in stop.places if one.line), stop.places[0]))
+    seen = _seen_best(stop)
+    words = _what(seen) if seen is not None else ""
     return f": {words}" if words else ""
+
+
+def _seen_best(stop: Stop) -> Seen | None:
+    """The first of the missing whose line is known, else the first that was looked at."""
+    return next((one for one in stop.places if one.line), next(iter(stop.places), None))
+
+
+def _did(place: Seen) -> str:
+    """What a rank did when it was last seen.
+
+    >>> _did(Seen(2, "stopped", False, "train.py:12", 4711))
+    'its process was stopped (SIGSTOP or a debugger)'
+    """
+    words = _DOING.get(place.doing, "")
+    for now, then in ((" is ", " was "), (" does ", " did "), (" holds ", " held ")):
+        words = words.replace(now, then)
+    return words
 
 
 def _what(place: Seen) -> str:
@@ -560,7 +596,7 @@ def _advice(stop: Stop, blocked: Blocked) -> str:
 
 
 def _blocked(stop: Stop, nodes: Mapping[int, str], *, ended: bool) -> Blocked:
-    place = next((one for one in stop.places if one.line), next(iter(stop.places), None))
+    place = _seen_best(stop)
     next_ = ""
     if stop.missing and not stop.calls:
         rank = place.rank if place is not None else stop.missing[0]

@@ -28,6 +28,8 @@ _NEWEST = 0.25
 _DOUBT = 5
 #: The share of an excess that its running parts must explain to be scaled to it.
 _EXPLAINED = 0.25
+#: Where among the parts of a tick those stand that say that a job's phases are measured.
+_PHASES = [PARTS.index(name) for name in ("forward", "backward", "optimizer")]
 #: Peers whose conditions are compared with the late rank's.
 MOST_PEERS = 32
 
@@ -285,6 +287,7 @@ class Straggler(Stored):
             peers_host_bound_ratio=float(known_or_zero(nanmedian(medians["host_bound"][self._peers(rank)]))),
             parts_s=self._parts_s(rank, own["own"] - own["peers"], base_s),
             conditions=self.conditions.seen(rank, self._peers(rank), self._lasted(rank)),
+            recognised=bool(self.parts[_PHASES].any()),
             members=self.members(rank) if self.members is not None else (),
             cleared=self._cleared(episode, has_loader),
         )

@@ -7,7 +7,7 @@ from paceline.events import CPU_THROTTLED, QUOTA_LEAST, Evidence
 from paceline.gpu import throttle
 from paceline.words import seconds, step_time
 
-from ..episodes.causes import CAUSES
+from ..episodes.causes import CAUSES, COMPUTING
 from ..episodes.finding import Said, number
 from ..episodes.tracker import Episode, Measured
 from .accused import Accused, back_among_peers, spoken_for
@@ -23,9 +23,9 @@ _HOST_BOUND = "share of its own time at whose end the device had nothing queued:
 #: What a host may do in place of launching, where it is told apart, and the least share of the excess that is named.
 _HOST_WORK = {"gc": "garbage collection", "cpu_wait": "waiting for a processor", "data": "its loader"}
 _HOST_LEAST = 0.2
-#: Parts in which programs, not devices, stall, and the least share of the excess that is named.
-_STALLS = {"checkpoint": "its checkpoints", "evaluation": "its evaluations", "other": "outside of all phases"}
-_STALL_LEAST = 0.2
+#: Parts in which programs, not devices, work, and the least share of the excess that is named.
+_PROGRAM = {"checkpoint": "its checkpoints", "evaluation": "its evaluations", "other": "outside of all phases"}
+_PROGRAM_LEAST = 0.2
 
 
 class StragglerEvidence(Measured, frozen=True, kw_only=True):
@@ -33,8 +33,9 @@ class StragglerEvidence(Measured, frozen=True, kw_only=True):
 
     Seconds are of a step; ``work_ratio``, ``starved_ratio`` (no processor) and ``waited_ratio`` (the peers, for it) are
     shares of ``base_s``, the step without the excess. ``host_bound_ratio`` is the share of its own time in which the
-    rank's device waited for its host. ``parts_s`` is what the excess consists of, by op. ``members`` are the late ranks
-    of a unit, of whose typical rank all this is then told. ``cleared`` is what does not explain it, with the number.
+    rank's device waited for its host. ``parts_s`` is what the excess consists of, by op. ``recognised``: forward,
+    backward or optimizer are measured. ``members`` are the late ranks of a unit, of whose typical rank all this is then
+    told. ``cleared`` is what does not explain it, with the number.
     """
 
     own_s: float
@@ -48,6 +49,7 @@ class StragglerEvidence(Measured, frozen=True, kw_only=True):
     conditions: ConditionsSeen | None
     host_bound_ratio: float = 0.0
     peers_host_bound_ratio: float = 0.0
+    recognised: bool = False
     members: tuple[int, ...] = ()
     cleared: tuple[str, ...] = ()
 
@@ -95,13 +97,10 @@ def said_of_stalls(
     ``replaced``: another finding speaks for it from now on. ``steady``: it is slow by little, but in most steps.
     """
     seen = episode.measured
-    excess_s = max(seen.own_s - seen.peers_s, 0.0)
-    parts = [name for name, value in seen.parts_s.items() if name in _STALLS and value > _STALL_LEAST * excess_s]
-    where = f" ({', '.join(f'{_STALLS[name]} +{seconds(seen.parts_s[name])}' for name in parts)})" if parts else ""
     summary = (
         f"{rank.words()}{'' if steady else ' stalls now and then: it'} works {step_time(seen.own_s)} a step on average "
         f"where its peers work {step_time(seen.peers_s)}, since about step {episode.first_step}. "
-        f"{_reason(episode)} {_cause(episode)}{where}; everyone else waits for it."
+        f"{_reason(episode)} {_cause(episode)}; everyone else waits for it."
     )
     over = back_among_peers(rank, episode)
     if replaced:
@@ -193,7 +192,21 @@ def _cause(episode: StragglerEpisode) -> str:
         return f"{words} (its container may use {seen.own.quota:.3g} CPUs (quota) and {share})"
     if episode.cause == "host_bound" and episode.measured.host_bound_ratio > 0.0:
         return f"{words} ({_host_did(episode.measured)})"
-    return f"{words} ({throttle.in_words(mask)})" if episode.cause == "throttling" and mask else words
+    if episode.cause == "throttling" and mask:
+        return f"{words} ({throttle.in_words(mask)})"
+    program = _in_program(episode.measured) if episode.cause in COMPUTING else ""
+    return f"{words} ({program})" if program else words
+
+
+def _in_program(seen: StragglerEvidence) -> str:
+    """What of the excess lies where the program works, and no device; "" where that is little.
+
+    What is outside of all phases is told where some are recognised: else it would be all.
+    """
+    least_s = _PROGRAM_LEAST * max(seen.own_s - seen.peers_s, 0.0)
+    named = [name for name in _PROGRAM if seen.recognised or name != "other"]
+    told = [name for name in named if seen.parts_s.get(name, 0.0) > least_s]
+    return ", ".join(f"{_PROGRAM[name]} +{seconds(seen.parts_s[name])}" for name in told)
 
 
 def _host_did(seen: StragglerEvidence) -> str:

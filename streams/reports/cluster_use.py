@@ -12,13 +12,12 @@ import msgspec
 
 from paceline.events import LONG_WINDOW_S, DeviceWindow
 from paceline.gpu.use import IDLE_RATIO
+from paceline.gpu.uuids import INSTANCE
 
 from .stretches import Stretches
 
 DAY_S = 86_400.0
 MOST_DAYS, MOST_NODES, MOST_DEVICES = 400, 20_000, 200_000
-#: How the driver names an instance of a GPU under MIG.
-_INSTANCE = "MIG-"
 
 
 class Use(NamedTuple):
@@ -113,7 +112,7 @@ class ClusterUse:
 
     def update(self, window: DeviceWindow) -> None:
         """Count one window in."""
-        if not window.length_s > 0 or window.device.startswith(_INSTANCE):
+        if not window.length_s > 0 or window.device.startswith(INSTANCE):
             return
         key = (window.cluster, window.node, window.device)
         if key not in self._devices and len(self._devices) >= MOST_DEVICES:

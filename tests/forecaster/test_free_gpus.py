@@ -6,7 +6,7 @@ import httpx
 import numpy as np
 import pytest
 
-from forecaster.free_gpus import probability
+from forecaster.free_gpus import probability, too_old
 from forecaster.history import SeriesSubject
 from forecaster.memory import Memory
 
@@ -74,6 +74,27 @@ def test_an_answer_has_its_back_test_and_six_digits(client: httpx.Client, memory
     numbers = [hour[name] for hour in answer["hours"] for name in ("low", "median", "high", "probability")]
     assert all(number == float(f"{number:.6g}") for number in numbers)
     assert {0.0, 1.0}.isdisjoint(hour["probability"] for hour in answer["hours"])
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "age_s", "words"),
+    [
+        (60.0, 250.0, []),
+        (60.0, 2520.0, ["42 min ago"]),
+        (900.0, 2500.0, []),
+        (900.0, 3 * 3600.0, ["3 h 0 min ago"]),
+        (60.0, -3600.0, []),
+    ],
+)
+def test_an_answer_from_old_samples_says_so(memory: Memory, interval_s: float, age_s: float, words: list[str]) -> None:
+    """Its first hour is that after the newest sample, and long over where nothing has come since."""
+    subject = SeriesSubject(f"old{interval_s:.0f}/cluster/free_gpus", "GPUs", interval_s, "old", high=8.0)
+    memory.put(subject, [1.8e9 + interval_s * at for at in range(20)], [4.0] * 20)
+    held = memory.find(subject.key)
+    assert held is not None
+    notes = too_old(held, held.time_s + age_s)
+    assert [word for word in words if word in notes[0]] == words
+    assert len(notes) == len(words)
 
 
 @pytest.mark.parametrize("route", ["free", "hours"])

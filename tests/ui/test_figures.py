@@ -4,6 +4,7 @@ import numpy as np
 from ui import figures
 from ui.ratios import against_median, own_time
 from ui.theme import DARK
+from ui.wording import TIMES
 
 
 def drawn(view, **options):
@@ -15,6 +16,27 @@ def test_the_scale_is_centred_on_the_median_rank(played):
     """1 is the middle of the colours, symmetrically."""
     trace = drawn(played.view("default", "demo")).data[0]
     assert (trace.zmin + trace.zmax) / 2 == trace.zmid == 1.0
+
+
+def test_colours_reach_further_where_all_steps_differ_much():
+    """What every rank of a noisy job does is not in the colour of a slow one; ratios have no value under 0."""
+    draw = np.random.default_rng(3)
+    quiet, noisy, wild = (np.exp(draw.normal(0.0, width, (4, 200))) for width in (0.03, 0.25, 2.0))
+    quiet[2] *= 1.6
+    traces = [figures.heatmap(np.arange(200), one, [], DARK, slow_first=False).data[0] for one in (quiet, noisy, wild)]
+    assert (traces[0].zmin, traces[0].zmax) == (0.5, 1.5)
+    assert 1.5 < traces[1].zmax <= 2.0
+    assert np.mean(np.abs(traces[1].z - 1.0) >= traces[1].zmax - 1.0) < 0.05
+    assert (traces[2].zmin, traces[2].zmax) == (0.0, 2.0)
+    assert traces[1].colorbar.ticktext[-1] == f"≥ {traces[1].zmax:g}{TIMES}"
+    nothing = figures.heatmap(np.arange(3), np.full((2, 3), np.nan), [], DARK, slow_first=False).data[0]
+    assert (nothing.zmin, nothing.zmax) == (0.5, 1.5)
+
+
+def test_a_label_hides_no_other_rank_where_rows_are_high(played):
+    """It lies in its own box; in low rows at the end of the row above."""
+    (note,) = drawn(played.view("default", "demo")).layout.annotations
+    assert (note.y, note.yanchor) == (1.5, "top")
 
 
 def test_a_finding_is_marked_on_its_rank_and_steps(played):

@@ -83,6 +83,16 @@ def test_what_has_been_read_is_not_shown_below_connecting(simulated_job, tell, s
     assert notice(snapshot_of(feed, state="connecting", now_s=901.0), None) is None
 
 
+def test_the_first_read_says_how_much_is_left(played, snapshot_of):
+    """What is not there yet may still come: no job is said to be missing, and no verdict."""
+    assert "newest messages" in notice(snapshot_of(Feed(), state="reading"), None).text
+    played.traffic["op"].lag, played.traffic["finding"].lag = 1200, 34
+    found = notice(snapshot_of(played, state="reading"), "nobody")
+    assert "1,234 messages" in found.text
+    assert "Reading" in found.title
+    assert commands(found) == ["paceline doctor"]
+
+
 def test_connecting_says_so(snapshot_of):
     """The first second is no failure."""
     assert notice(snapshot_of(Feed(), state="connecting"), None).tone == "wait"

@@ -96,6 +96,22 @@ def test_every_command_on_a_page_names_its_brokers(path, query, names, played, s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", MINE)
+def test_a_page_denies_nothing_while_it_is_read_for_the_first_time(path, played, open_page):
+    """Findings, nodes and forecasts may still come: none is said to be missing."""
+    text = text_of(open_page(path, played, state="reading"))
+    assert "Reading what the broker at" in text
+    assert [word for word in ("No ", "not slow", "Nothing", "None", "nothing") if word in text] == []
+
+
+def test_a_paused_page_waits_for_no_read(played, open_page):
+    """It is drawn once: what it has then is shown, below the notice."""
+    text = text_of(open_page("job", played, {"live": "0"}, state="reading"))
+    assert "Reading what the broker at" in text
+    assert "Findings" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", MINE)
 def test_a_lost_broker_is_told_on_every_page_and_the_picture_stays(path, played, open_page):
     """The banner is above what came before."""
     app = open_page(path, played, {"rank": "2"}, state="lost", cause="connection refused")

@@ -45,6 +45,25 @@ def test_a_reader_shows_what_came_before_and_what_comes(settings, reader, simula
     until(lambda: reader.snapshot("demo").job.episodes)
 
 
+def test_it_is_connected_once_what_was_there_is_read(settings, reader, simulated_job, until):
+    """Before that the page says that it reads, and denies nothing: neither jobs nor findings."""
+    ensure_topics(settings)
+    now_s = time.time()
+    steps = [one for first in range(0, 400, 10) for one in simulated_job.timings(now_s, first, 10)]
+    publish(settings, [*simulated_job.described(now_s), *steps, simulated_job.finding(1, 9, "confirmed")])
+    late = Reader(settings)
+    assert late.snapshot(None).connection.state == "connecting"
+    late.start()
+    try:
+        seen = []
+        until(lambda: seen.append(late.snapshot(None)) or seen[-1].connection.state == "connected")
+    finally:
+        late.stop()
+    assert seen[-1].job.steps[-1] == 399
+    assert seen[-1].job.episodes
+    assert {one.connection.state for one in seen} <= {"connecting", "reading", "connected"}
+
+
 def test_what_does_not_decode_is_counted_and_reading_goes_on(settings, reader, simulated_job, until):
     """A message that is no event harms nothing but the count."""
     ensure_topics(settings)

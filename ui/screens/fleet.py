@@ -80,6 +80,8 @@ def _tiles(shown_now: Shown, nodes: Ints, metric: Metric) -> None:
     fleet = snapshot.fleet
     st.html('<div class="pl"><h2>GPUs, worst first</h2></div>')
     if not fleet.nodes:
+        if snapshot.connection.state == "connecting":
+            return  # The frame says so.
         text = "Sample the GPUs and hosts of a node:"
         summary.draw_notice(Notice("wait", "No machine has reported yet", text, (COLLECT,)), shown_now.brokers)
         return

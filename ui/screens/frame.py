@@ -119,7 +119,9 @@ def _body(
             said = notices.notice(shown.snapshot, link.job) if title is None else notices.of_connection(shown.snapshot)
             if said:
                 summary.draw_notice(said, shown.brokers)
-        draw(shown)
+        # What is not there yet would be denied; a page that is paused would wait for ever.
+        if shown.snapshot.connection.state != "reading" or not link.live:
+            draw(shown)
         if link.live:
             refreshing().drawn(_visitor(), time.thread_time() - began_s)
 

@@ -158,7 +158,8 @@ def test_a_message_that_cannot_be_judged_costs_no_more_than_those_it_waited_with
     found += processor.finish()
     assert refused == 1
     stragglers = [event for topic, event in found if topic.short == "finding" and event.kind == "straggler"]
-    assert {tuple(event.ranks) for event in stragglers} == {(1,)}
+    named = {tuple(event.ranks) for event in stragglers}
+    assert {(1,)} <= named <= {(0,), (1,)}  # Rank 0 stalls in every seventh step, which may take longer to be sure of.
     last = max(event.last_step for topic, event in found if hasattr(event, "last_step"))
     assert last > max(columns.numbers(bad.step)) + 100
 

@@ -157,6 +157,63 @@ def test_a_rank_that_never_speaks_is_waited_for_once(make_rows):
     assert handed_on == [[], [], [], [], [], [0, 1, 2, 3, 4, 5], [6], [7]]
 
 
+def train_on(steps, make_rows, ranks, numbers_, set_ahead_at=None, step_s=0.5):
+    """What is handed on while ``ranks`` close these steps, one after the other."""
+    out = []
+    for step in numbers_:
+        rows = make_rows(*whole(*((rank, step) for rank in ranks), step_s=step_s))
+        ahead = 3600.0 if set_ahead_at is not None and step >= set_ahead_at else 0.0
+        out.append(numbers(steps.update(rows._replace(start_s=rows.start_s + ahead))))
+    return out
+
+
+def test_most_ranks_that_fall_silent_are_waited_for_minutes_and_then_no_longer(make_rows):
+    """Their connection may come back; later each step is handed on as it comes, and with them once they report."""
+    steps = made(5)
+    train_on(steps, make_rows, range(5), range(10))
+    handed_on = train_on(steps, make_rows, [0, 3], range(10, 1000))
+    first = next(number for number, those in enumerate(handed_on) if those)
+    assert 300.0 <= first * 0.5 <= 320.0
+    assert handed_on[first] == list(range(10, first + 11))
+    assert handed_on[first + 1 :] == [[number] for number in range(first + 11, 1000)]
+    assert steps.take_notes() == {"ranks that fell silent": 3}
+    assert train_on(steps, make_rows, range(5), range(1000, 1003)) == [[1000], [1001], [1002]]
+
+
+def test_most_ranks_that_come_back_in_time_lose_nothing(make_rows):
+    """What they could not send comes together, a message of each in turn."""
+    steps = made(5)
+    train_on(steps, make_rows, range(5), range(10))
+    assert train_on(steps, make_rows, [0, 3], range(10, 500)) == [[]] * 490
+    late = [
+        train_on(steps, make_rows, [rank], range(first, first + 10))
+        for first in range(10, 500, 10)
+        for rank in (1, 2, 4)
+    ]
+    assert [number for each in late for those in each for number in those] == list(range(10, 500))
+    assert steps.take_notes() == {}
+
+
+def test_most_ranks_that_are_slow_are_no_silent_ones(make_rows):
+    """Ranks that share no gradients drift apart: who reports is waited for, however far behind it is."""
+    steps = made(5)
+    for turn in range(120):
+        train_on(steps, make_rows, [0, 3], range(10 * turn, 10 * turn + 10))
+        train_on(steps, make_rows, [1, 2, 4], [turn])
+    assert steps.done == 119
+    assert steps.take_notes() == {}
+
+
+def test_a_clock_set_ahead_makes_nobody_silent(make_rows):
+    """The first message after it may bring many steps before the others' come."""
+    steps = made(5)
+    train_on(steps, make_rows, range(5), range(10))
+    assert train_on(steps, make_rows, [0], range(10, 60), set_ahead_at=30) == [[]] * 50
+    train_on(steps, make_rows, range(1, 5), range(10, 60))
+    assert steps.done == 59
+    assert steps.take_notes() == {}
+
+
 def test_steps_that_wait_are_bounded(make_rows):
     """With more of them than may be kept, the rank furthest ahead leads and the others are left behind."""
     steps = made(2, patience_s=1e9, pending_steps=4)

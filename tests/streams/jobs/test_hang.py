@@ -86,13 +86,13 @@ class TestLooks:
         assert (told.blocked.victims, told.blocked.seq, told.blocked.operation) == ((0, 1, 3), 1, "all_reduce")
 
     def test_when_it_is_over_it_says_whom_the_job_waited_for(self, trains, wait, look):
-        """And at which line; who came back last is no news."""
+        """And at which line, and what it did there; who came back last is no news."""
         look({0: WAITS, 1: WAITS, 2: SPINS, 3: WAITS})
         assert states(trains, wait, (12.0, 24.0)) == [(12.0, "suspected"), (24.0, "confirmed")]
         over = said(trains.tracker.get("job"), {}).over
         assert over == (
             "The job was blocked in all_reduce #1 (group default) for 24 s, waiting for rank 2 at train.py:45 "
-            "evaluate; now it goes on."
+            "evaluate: it was computing; now it goes on."
         )
 
     def test_a_rank_that_moves_is_no_hang(self, trains, wait, look):
@@ -152,6 +152,32 @@ class TestLooks:
         told = said(trains.update(*wait(24)), {})
         assert "rank 2 has not called it: its process is stopped" in told.summary
         assert told.blocked.next == "kill -CONT 4002 on its node"
+
+    @pytest.mark.parametrize("others", [{}, {3: ("stopped", False, "")}])
+    def test_what_a_process_was_stopped_by_is_said_when_it_has_gone_on(self, trains, wait, look, others):
+        """It is looked at no longer then, and to continue it would be too late."""
+        ranks = tuple(rank for rank in (0, 1, 3) if rank not in others)
+        look({2: ("stopped", False, ""), **others})
+        for second in (12.0, 24.0):
+            trains.update(*wait(second, ranks))
+        look({}, standing=False)
+        trains.update(*wait(25.0, ranks))
+        been_through(trains, dict.fromkeys(range(MEMBERS), 1))
+        told = said(trains.update(range(MEMBERS), [], 126.0), {})
+        alone, several = "waiting for rank 2: its process", "waiting for ranks 2 and 3 (rank 2: its process"
+        assert f"{several if others else alone} was stopped (SIGSTOP or a debugger)" in told.over
+        assert told.over.endswith("; now it goes on.")
+        assert told.blocked.next == "find out what stopped the process of rank 2 on its node"
+
+    def test_what_was_seen_in_one_collective_is_not_said_of_the_next(self, trains, wait, look):
+        """The job may wait there for another reason."""
+        look({2: ("stopped", False, "")})
+        trains.update(*wait(24.0))
+        look({}, standing=False)
+        been_through(trains, dict.fromkeys(range(MEMBERS), 1))
+        trains.update(*wait(60.0, other={rank: {"seq": 2} for rank in (0, 1, 3)}))
+        been_through(trains, dict.fromkeys(range(MEMBERS), 2))
+        assert "stopped" not in said(trains.update(range(MEMBERS), [], 161.0), {}).over
 
     @pytest.mark.parametrize(
         ("doing", "command"),

@@ -59,6 +59,20 @@ def test_a_sentence_names_rank_times_cause_and_who_waits(episode):
     assert "It looks like its own computing;" in words(episode).summary
 
 
+@pytest.mark.parametrize(
+    ("parts", "recognised", "reason"),
+    [
+        ({"other": 0.03, "backward": 0.02}, True, "its own computing (outside of all phases +30.0 ms)"),
+        ({"other": 0.05}, False, "its own computing"),  # All is outside of phases that nobody measures.
+        ({"checkpoint": 0.05}, False, "its own computing (its checkpoints +50.0 ms)"),
+        ({"other": 0.009, "forward": 0.041}, True, "its own computing"),
+    ],
+)
+def test_what_the_program_does_beside_the_phases_is_not_blamed_on_the_device(episode, parts, recognised, reason):
+    """A log, a metric or a checkpoint of one rank: its device is as fast as the others."""
+    assert f"The reason is {reason}; everyone" in words(episode, parts_s=parts, recognised=recognised).summary
+
+
 def test_the_numbers_are_told_with_their_rules(episode):
     """Own time and the peers', the excess, the lateness, and the parts of the excess, the largest first."""
     told = words(episode)
