@@ -260,7 +260,11 @@ def scale(value: float, unit: str) -> tuple[float, str]:
 
 
 def quantity(value: float | None, unit: str) -> str:
-    """A number of evidence with its unit; seconds and ratios as people read them."""
+    """A number of evidence with its unit; seconds and ratios as people read them.
+
+    >>> quantity(0.67, "ratio"), quantity(0.0005, "ratio"), quantity(0.003, "s/step"), quantity(None, "ratio")
+    ('67.0 %', '0.05 %', '3.00 ms a step', '-')
+    """
     if value is None or value != value:
         return "-"
     if unit in ("s", "seconds", "s/step"):
@@ -269,7 +273,9 @@ def quantity(value: float | None, unit: str) -> str:
     if unit in _SCALES:
         divisor, name = scale(value, unit)
         return f"{value:.0f} B" if name == "B" else f"{digits(value / divisor)} {name}"
-    if unit in ("ratio", ""):
+    if unit == "ratio":
+        return f"{digits(100.0 * value)} %"
+    if unit == "":
         return digits(value)
     if unit in ("XID", "number"):
         return f"{value:.0f}"

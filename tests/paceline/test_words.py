@@ -65,7 +65,7 @@ def test_many_ranks_are_counted(numbers, said):
         (3.2e13, "flop/s", "32.0 Tflop/s"),
         (5e10, "flop/s", "50.0 Gflop/s"),
         (79.0, "XID", "79"),
-        (1.2, "ratio", "1.20"),
+        (1.2, "ratio", "120 %"),
         (0.0, "", "0"),
         (1980.0, "MHz", "1,980 MHz"),
         (math.nan, "s/step", "-"),
