@@ -98,8 +98,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     home = tempfile.TemporaryDirectory(prefix="paceline-tests-", ignore_cleanup_errors=True)
     session.config.add_cleanup(home.cleanup)
     session.config.add_cleanup(_reserved.close)
-    # PyTorch sets the second one itself where it is not set, in the middle of a test.
-    os.environ.update(OURS, HOME=home.name, TORCHINDUCTOR_CACHE_DIR=f"{home.name}/torchinductor")
+    # PyTorch and Streamlit set the last two themselves where they are not set, in the middle of a test.
+    os.environ.update(OURS, HOME=home.name, TORCHINDUCTOR_CACHE_DIR=f"{home.name}/torchinductor", MPLBACKEND="Agg")
     os.environ["PACELINE_SPOOL_DIR"] = f"{home.name}/spool"
     for name in ("no_proxy", "NO_PROXY"):  # A proxy is for fetching Kafka; what the tests start is on this machine.
         os.environ[name] = ",".join(filter(None, [os.environ.get(name), "127.0.0.1,localhost"]))
