@@ -122,6 +122,7 @@ def _mark(
     palette: Palette,
 ) -> None:
     """A box around the accused ranks' steps, with the finding's state and cause, or its kind and line, beside it."""
+    middle = sum(figure.layout.xaxis.range) / 2
     for episode in episodes:
         finding = episode[-1]
         # What goes on is reported when it has doubled: to the last report it would seem over for half of its time.
@@ -145,7 +146,8 @@ def _mark(
                 y=top - 0.5,
                 text=safe(f"{state[:LONGEST_NAME]}: {label(finding)}"),
                 showarrow=False,
-                xanchor="left" if first < steps[0] + 0.7 * (steps[1] - steps[0]) else "right",
+                # Towards the wider half: on a phone a label is half as long as the picture.
+                xanchor="left" if first < middle else "right",
                 # High rows have room for it; of low ones it hides the end of the row above, and no accused one.
                 yanchor="top" if len(rows) <= HIGH_ROWS else "bottom",
                 font={"size": 11, "color": palette.ground},

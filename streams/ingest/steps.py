@@ -318,8 +318,7 @@ class Steps(Stored):
             behind_s = behind * self._pace(lead)
             present |= awaited & (behind_s <= np.where(behind <= FEW_STEPS, FEW_S, self.config.patience_s))
             gone = awaited & ~present & (self.closed <= self.done)
-            self.silent |= gone
-            self._note("ranks that fell silent", int(np.count_nonzero(gone & (self.passed >= self.done))))
+            self._give_up(gone, gone & (self.passed >= self.done))
         return int(self.passed[present].min())
 
     def _pass_over(self, heard: NDArray[np.bool_]) -> None:
@@ -339,8 +338,12 @@ class Steps(Stored):
         if not long_ago:
             return
         gone = heard & ~self.silent & (self.closed <= self.done) & (self.furthest < steps[long_ago])
+        self._give_up(gone, gone)
+
+    def _give_up(self, gone: NDArray[np.bool_], noted: NDArray[np.bool_]) -> None:
+        """Wait for ``gone`` no longer, until they report again; those in ``noted`` have not been counted before."""
         self.silent |= gone
-        self._note("ranks that fell silent", int(np.count_nonzero(gone)))
+        self._note("ranks that fell silent", int(np.count_nonzero(noted)))
 
     def _lead(self, passed: Ints) -> int:
         """How far the job is: the upper median of the ranks, ascending, so that one rank's absurd step misleads none.

@@ -41,20 +41,27 @@ LATEST_HANG_S, MARGIN = 240.0, 1.5
 #: Changes of whom and what a hang names that are reported one by one in each state; a further one is reported once the
 #: wait has grown by this factor. In a job of thousands of nodes each message may change it.
 MOST_NEWS, NEWS_GROWTH = 3, 1.25
-#: What a rank does, in words.
+#: What a rank does now, and what it did when it was last seen, in words.
 _DOING = {
-    "moving": "it is working",
-    "evaluating": "it is running a model",
-    "compiling": "it is compiling",
-    "loading": "its data loader is working",
-    "computing": "it is computing",
-    "waiting": "it is waiting there",
-    "waiting_for_loader": "it is waiting for its data loader",
-    "in_kernel": "it is blocked in the kernel",
-    "not_answering": "its Python does not run: native code holds the interpreter's lock",
-    "stopped": "its process is stopped (SIGSTOP or a debugger)",
-    "gone": "its process is gone",
+    "moving": ("it is working", "it was working"),
+    "evaluating": ("it is running a model", "it was running a model"),
+    "compiling": ("it is compiling", "it was compiling"),
+    "loading": ("its data loader is working", "its data loader was working"),
+    "computing": ("it is computing", "it was computing"),
+    "waiting": ("it is waiting there", "it was waiting there"),
+    "waiting_for_loader": ("it is waiting for its data loader", "it was waiting for its data loader"),
+    "in_kernel": ("it is blocked in the kernel", "it was blocked in the kernel"),
+    "not_answering": (
+        "its Python does not run: native code holds the interpreter's lock",
+        "its Python did not run: native code held the interpreter's lock",
+    ),
+    "stopped": (
+        "its process is stopped (SIGSTOP or a debugger)",
+        "its process was stopped (SIGSTOP or a debugger)",
+    ),
+    "gone": ("its process is gone", "its process was gone"),
 }
+_UNSEEN = ("", "")
 #: What `py-spy dump` needs beside the process: a loader's workers are others; pausing one that is in the kernel hangs;
 #: what native code does is not in Python's frames.
 _DUMP = {"waiting_for_loader": "--subprocesses ", "in_kernel": "--nonblocking ", "not_answering": "--native "}
@@ -568,15 +575,12 @@ def _did(place: Seen) -> str:
     >>> _did(Seen(2, "stopped", False, "train.py:12", 4711))
     'its process was stopped (SIGSTOP or a debugger)'
     """
-    words = _DOING.get(place.doing, "")
-    for now, then in ((" is ", " was "), (" does ", " did "), (" holds ", " held ")):
-        words = words.replace(now, then)
-    return words
+    return _DOING.get(place.doing, _UNSEEN)[1]
 
 
 def _what(place: Seen) -> str:
     """Where a rank is, and what it does there."""
-    words = [place.line, _DOING.get(place.doing, "")]
+    words = [place.line, _DOING.get(place.doing, _UNSEEN)[0]]
     if place.worker_line:
         words.append(f"whose worker is at {place.worker_line}")
     elif place.worker_unseen:

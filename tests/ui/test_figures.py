@@ -103,3 +103,13 @@ def test_phases_nobody_measured_have_no_bar(played):
     """Evaluation never ran: it is not in the picture."""
     names = [bar.name for bar in figures.phases(played.view("default", "demo").phase_s, DARK).data]
     assert "evaluation" not in names
+
+
+def test_a_label_reaches_into_the_wider_half(played, simulated_job, tell):
+    """A phone's picture has no room for it elsewhere: it would run over the colours' scale and be cut."""
+    early = {"id": "hang", "kind": "hang", "cause": "unknown", "first_step": 5}
+    tell(played, [simulated_job.finding(1, 99, "confirmed", **early)])
+    view = played.view("default", "demo")
+    middle = (view.steps[0] + view.steps[-1]) / 2
+    figure = drawn(view)
+    assert {note.x < middle: note.xanchor for note in figure.layout.annotations} == {True: "left", False: "right"}

@@ -103,6 +103,12 @@ def test_a_page_denies_nothing_while_it_is_read_for_the_first_time(path, played,
     assert [word for word in ("No ", "not slow", "Nothing", "None", "nothing") if word in text] == []
 
 
+def test_a_topic_that_is_not_read_yet_is_not_said_to_be_empty(open_page):
+    """Only what was read to its end never held a message."""
+    assert "never" in text_of(open_page("health", Feed(), state="connected"))
+    assert "never" not in text_of(open_page("health", Feed(), state="connecting"))
+
+
 def test_a_paused_page_waits_for_no_read(played, open_page):
     """It is drawn once: what it has then is shown, below the notice."""
     text = text_of(open_page("job", played, {"live": "0"}, state="reading"))

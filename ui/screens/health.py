@@ -69,7 +69,9 @@ def _pipeline(snapshot: Snapshot, full: bool) -> None:
     )
     _itself(snapshot, full)
     head = [("topic", ""), ("last message", "n"), ("lag", "n"), ("missing", "n"), ("read", "n")]
-    st.html(wording.table(head, [_line(line, snapshot.now_s) for line in snapshot.topics]))
+    # What is not read yet may hold messages: only then is "never" true.
+    read = connection.state == "connected"
+    st.html(wording.table(head, [_line(line, snapshot.now_s, read=read) for line in snapshot.topics]))
     if snapshot.dead_letters:
         with st.expander("Dead letters", key="letters", expanded=full):
             rows = [
@@ -136,7 +138,7 @@ def _sender(sender: SenderLine, now_s: float) -> list[tuple[object, str]]:
     ]
 
 
-def _line(line: TopicLine, now_s: float) -> list[tuple[object, str]]:
+def _line(line: TopicLine, now_s: float, *, read: bool) -> list[tuple[object, str]]:
     said = [line.topic]
     if line.last_s is None:
         said.append(WHAT.get(line.topic, ""))
@@ -146,7 +148,7 @@ def _line(line: TopicLine, now_s: float) -> list[tuple[object, str]]:
         said.append(f"{line.unusable:,} unusable, last: {line.reason}")
     return [
         (": ".join(filter(None, said)), ""),
-        (words.age(now_s, line.last_s), "n"),
+        ("-" if line.last_s is None and not read else words.age(now_s, line.last_s), "n"),
         ("-" if line.lag is None else f"{line.lag:,}", "n"),
         (f"{line.missing:,}", "n"),
         (f"{line.messages:,}", "n"),
