@@ -133,13 +133,17 @@ class History:
         """Keep a value that was measured over the interval that began at ``time_s``.
 
         False where it is too old, or there is no room for another series as little important. What is known of the
-        series is as of its newest value: of a late one, bounds may be those of fewer GPUs.
+        series is as of its newest value: of a late one, bounds may be those of fewer GPUs. On another grid it begins
+        again, for places of the one are no places of the other.
         """
         place, its_rank = int(time_s // subject.interval_s), rank(subject.key)
         held = self._ranks[its_rank]
         if subject.key != self._newest_key:
             self._turn, self._newest_key = self._turn + 1, subject.key
         track = held.get(subject.key)
+        if track is not None and track.subject.interval_s != subject.interval_s:
+            del held[subject.key]
+            track = None
         if track is None:
             if not self._make_room(its_rank):
                 self.refused += 1
@@ -147,7 +151,7 @@ class History:
             track = held[subject.key] = Track(subject)
         else:
             held.move_to_end(subject.key)
-            if place >= track.newest or subject.interval_s != track.subject.interval_s:
+            if place >= track.newest:
                 track.subject = subject
         track.turn = self._turn
         kept = track.put(place, value)

@@ -9,14 +9,20 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from paceline.events import DeviceSamples, JobDescribed, JobProfile, JobWindow
-from paceline.events.silence import JOB_SILENT_S
+from paceline.held_bytes import BoundedMapping
+from paceline.job_life import JobLife
 
 from .cycles import Cycle, find_cycle, from_events
+from .job_activity import COLUMNS, Activity
 from .job_end import JobEnd, Progress, ended, job_end
 from .job_kinds import JobKindEstimate, classify
 from .series import Array
 
-JOBS, MARKS, SECONDS = 2000, 400, 900
+JOBS, MARKS = 2000, 400
+#: Bytes of all jobs, and those of one beside the names of its nodes.
+BYTES, JOB_BYTES = 256 * 2**20, 64 * 1024
+#: Nodes of a job by whose clocks it is known when its GPUs were measured last.
+CLOCKS = 64
 #: Fewer marks than this are no cycle.
 FEWEST_MARKS = 4
 #: Phases whose begin marks a cycle.
@@ -25,60 +31,84 @@ MARKING = ("evaluation", "checkpoint")
 TOTALS = ("total_steps", "max_steps", "train_steps")
 #: No number of steps has more digits.
 MOST_DIGITS = 16
-#: Columns of a node's samples that tell kinds apart.
-ACTIVITY = ("sm_active_ratio", "utilization_ratio", "power_w", "fb_used_bytes")
 
 
 @dataclass
 class JobState:
-    """What is known of one job."""
+    """What is known of one run of a job: one attempt, from when its first node started."""
 
     cluster: str
     job: str
-    attempt: int = 0
+    life: JobLife
+    #: When the first of the nodes that describe it started; None: none did.
+    started_s: float | None = None
     has_steps: bool = False
     progress: Progress = field(default_factory=Progress)
-    #: Of what was measured last; None: nothing was.
-    seen_s: float | None = None
-    ended_s: float | None = None
+    #: When the newest second ended in which its ranks reported.
+    reported_s: float | None = None
+    #: By node, when its GPUs were measured last.
+    measured_s: OrderedDict[str, float] = field(default_factory=OrderedDict)
     total_steps: int | None = None
     marks: deque[float] = field(default_factory=lambda: deque(maxlen=MARKS))
     in_phase: bool = False
-    seconds: OrderedDict[int, dict[str, dict[str, float]]] = field(default_factory=OrderedDict)
+    activity: Activity = field(default_factory=Activity)
 
     def copy(self) -> "JobState":
-        """The same, which later events leave as it is. A GPU's row of a second is replaced, never changed: shared."""
-        seconds = OrderedDict((second, dict(rows)) for second, rows in self.seconds.items())
-        return replace(self, marks=deque(self.marks, MARKS), seconds=seconds, progress=self.progress.copy())
+        """The same, which later events leave as it is."""
+        return replace(
+            self,
+            life=replace(self.life, nodes=dict(self.life.nodes), speakers=dict(self.life.speakers)),
+            marks=deque(self.marks, MARKS),
+            progress=self.progress.copy(),
+            measured_s=self.measured_s.copy(),
+            activity=self.activity.copy(),
+        )
 
-    def see(self, at_s: float) -> None:
-        """Something of it was measured at ``at_s``; what comes late changes nothing."""
-        self.seen_s = at_s if self.seen_s is None else max(self.seen_s, at_s)
+    def report(self, at_s: float) -> None:
+        """Its ranks reported until ``at_s``; what comes late changes nothing."""
+        self.reported_s = at_s if self.reported_s is None else max(self.reported_s, at_s)
 
-    def measure(self, at_s: float, gpu: str, values: dict[str, float]) -> None:
-        """Keep what was measured of one of its GPUs at ``at_s``."""
-        self.seconds.setdefault(int(at_s), {})[gpu] = values
-        while len(self.seconds) > SECONDS:
-            self.seconds.popitem(last=False)
+    def measure(self, node: str, at_s: float) -> None:
+        """One of its GPUs on ``node`` was measured at ``at_s``, by that node's clock."""
+        self.measured_s[node] = max(at_s, self.measured_s.pop(node, at_s))
+        if len(self.measured_s) > CLOCKS:
+            self.measured_s.popitem(last=False)
 
-    def activity(self) -> dict[str, list[float | None]]:
-        """The mean over the job's GPUs of what was measured, second by second."""
-        if not self.seconds:
-            return {}
-        first, last = min(self.seconds), max(self.seconds)
-        columns: dict[str, list[float | None]] = {}
-        for name in ACTIVITY:
-            column = []
-            for second in range(max(first, last - SECONDS), last + 1):
-                values = [row[name] for row in self.seconds.get(second, {}).values() if name in row]
-                column.append(sum(values) / len(values) if values else None)
-            if any(value is not None for value in column):
-                columns[name] = column
-        return columns
+    @property
+    def attempt(self) -> int:
+        """Which attempt it is, from 0."""
+        return self.life.attempt
+
+    @property
+    def seen_s(self) -> float | None:
+        """When something of it was measured last; None: nothing was.
+
+        Of its nodes' clocks the lower median counts: one that is ahead moves neither its end nor its silence.
+        """
+        clocks = sorted(self.measured_s.values())
+        times_s = [self.reported_s, clocks[(len(clocks) - 1) // 2] if clocks else None]
+        return max((time_s for time_s in times_s if time_s is not None), default=None)
+
+    def is_over_before(self, event: JobDescribed) -> bool:
+        """Whether ``event`` is of a later attempt, or of another run of this name.
+
+        What was measured before anybody described it, and before ``event`` started, is of an earlier run.
+        """
+        before = not self.life.nodes and self.reported_s is not None and self.reported_s < event.started_s
+        return before or self.life.succeeded_by(event)
+
+    def describe(self, event: JobDescribed) -> None:
+        """Take what one of its nodes says: how long it means to run, or that its ranks have left."""
+        self.life.update(event)
+        self.started_s = event.started_s if self.started_s is None else min(self.started_s, event.started_s)
+        for name in TOTALS:
+            label = event.labels.get(name, "")
+            if label.isascii() and label.isdigit() and len(label) <= MOST_DIGITS:
+                self.total_steps = int(label)
 
     def kind(self) -> JobKindEstimate | None:
         """What kind of job it is; None where nothing was measured."""
-        activity = self.activity()
+        activity = self.activity.means()
         if not activity and not self.has_steps:
             return None
         return classify(activity, 1.0, has_steps=self.has_steps)
@@ -87,7 +117,7 @@ class JobState:
         """Its cycle: from evaluations and checkpoints, else from its GPUs' power or activity; None without either."""
         if len(self.marks) >= FEWEST_MARKS:
             return from_events(list(self.marks))
-        activity = self.activity()
+        activity = self.activity.means()
         for name in ("power_w", "sm_active_ratio", "utilization_ratio"):
             if name in activity:
                 return find_cycle(_array(activity[name]), 1.0)
@@ -95,9 +125,8 @@ class JobState:
 
     @property
     def over_s(self) -> float | None:
-        """When it ended; None while it goes on, also on other nodes than the one that says that it has ended."""
-        goes_on = self.ended_s is None or (self.seen_s is not None and self.seen_s > self.ended_s + JOB_SILENT_S)
-        return None if goes_on else self.ended_s
+        """When it ended; None while it goes on, also on other nodes than those that say that it has ended."""
+        return self.life.ended_by(self.seen_s)
 
     def end(self, total_steps: int | None = None) -> JobEnd | None:
         """When the last step will be done, where the number of steps is known and the job has not ended."""
@@ -135,29 +164,43 @@ class JobProfiles:
     """Every job's."""
 
     def __init__(self) -> None:
-        self._all: OrderedDict[tuple[str, str], JobState] = OrderedDict()
+        self._all = BoundedMapping[tuple[str, str], JobState](JOBS, BYTES)
 
     def on_window(self, event: JobWindow) -> None:
-        """Learn from a second of a job."""
-        state = self._of(event.cluster, event.job, event.attempt)
-        state.see(event.start_s + event.length_s)
+        """Learn from a second of a job; not from one of an earlier run or attempt, which may be read later."""
+        end_s = event.start_s + event.length_s
+        state = self._all.get((event.cluster, event.job))
+        if state is not None and (
+            event.attempt < state.attempt or (state.started_s is not None and end_s <= state.started_s)
+        ):
+            return
+        if state is None or event.attempt > state.attempt:
+            state = self._begin(event.cluster, event.job, event.attempt)
+        self._all.renew((event.cluster, event.job))
+        state.report(end_s)
         if event.steps:
             state.has_steps = True
             state.progress.reach(event.start_s, event.first_step - 1)
-            state.progress.reach(event.start_s + event.length_s, event.last_step)
+            state.progress.reach(end_s, event.last_step)
         in_phase = any(event.phase_median_s.get(name, 0.0) > 0.0 for name in MARKING)
         if in_phase and not state.in_phase and (not state.marks or event.start_s > state.marks[-1]):
             state.marks.append(event.start_s)
         state.in_phase = in_phase
 
     def on_described(self, event: JobDescribed) -> None:
-        """Learn how long a job means to run, or that it has ended."""
-        state = self._of(event.cluster, event.job, event.attempt)
-        state.ended_s = event.ended_s
-        for name in TOTALS:
-            told = event.labels.get(name, "")
-            if told.isascii() and told.isdigit() and len(told) <= MOST_DIGITS:
-                state.total_steps = int(told)
+        """Learn how long a job means to run, or that it has ended; not from an earlier run, which may be read later."""
+        state = self._all.get((event.cluster, event.job))
+        if state is not None:
+            started_s = state.started_s
+            if started_s is not None and event.ended_s is not None and event.ended_s < started_s:
+                return
+            if state.is_over_before(event):
+                state = None
+            elif event.attempt < state.attempt:
+                return
+        state = state or self._begin(event.cluster, event.job, event.attempt)
+        state.describe(event)
+        self._all.put((event.cluster, event.job), state, JOB_BYTES + state.life.held_bytes)
 
     def on_samples(self, event: DeviceSamples) -> None:
         """Learn from a node's GPUs how busy the jobs on them are. What several jobs share says so of none of them."""
@@ -167,13 +210,14 @@ class JobProfiles:
                 owners.setdefault(one.device, set()).add(one.job)
         for row, number in enumerate(event.device):
             at_s = event.t0_s + event.time_s[row]
-            states = [self._of(event.cluster, job, None) for job in sorted(owners.get(number, ()))]
+            states = [self._of(event.cluster, job) for job in sorted(owners.get(number, ()))]
             for state in states:
-                state.see(at_s)
+                state.measure(event.node, at_s)
             if len(states) == 1:
-                values = {name: getattr(event, name)[row] for name in ACTIVITY}
-                measured = {name: float(value) for name, value in values.items() if value is not None}
-                states[0].measure(at_s, event.uuids[number], measured)
+                values = {name: getattr(event, name)[row] for name in COLUMNS}
+                states[0].activity.add(
+                    at_s, {name: float(value) for name, value in values.items() if value is not None}
+                )
 
     def find(self, job: str) -> list[JobState]:
         """The jobs of this name, one a cluster."""
@@ -181,15 +225,17 @@ class JobProfiles:
 
     def every(self) -> list[JobState]:
         """All jobs that have not ended."""
-        return [one for one in self._all.values() if one.ended_s is None]
+        return [one for one in self._all.values() if one.over_s is None]
 
-    def _of(self, cluster: str, job: str, attempt: int | None) -> JobState:
-        state = self._all.get((cluster, job))
-        if state is None or (attempt is not None and attempt > state.attempt):
-            state = self._all[cluster, job] = JobState(cluster, job, attempt or 0)
-            while len(self._all) > JOBS:
-                self._all.popitem(last=False)
-        self._all.move_to_end((cluster, job))
+    def _of(self, cluster: str, job: str) -> JobState:
+        state = self._all.get((cluster, job)) or self._begin(cluster, job, 0)
+        self._all.renew((cluster, job))
+        return state
+
+    def _begin(self, cluster: str, job: str, attempt: int) -> JobState:
+        """A run of which nothing is known yet."""
+        state = JobState(cluster, job, JobLife(attempt))
+        self._all.put((cluster, job), state, JOB_BYTES)
         return state
 
 

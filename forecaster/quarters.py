@@ -33,14 +33,16 @@ def of(subject: SeriesSubject) -> SeriesSubject | None:
 
 def put(history: History, subject: SeriesSubject, time_s: float, value: float) -> bool:
     """Keep a value as ``History.put`` does, and what it makes of its quarter hour; whether it was kept."""
+    coarse = of(subject)
+    before = None if coarse is None else history.find(subject.key)
+    newest = -1 if before is None else before.newest
     kept = history.put(subject, time_s, value)
-    coarse = of(subject) if kept else None
-    track = None if coarse is None else history.find(subject.key)
+    track = history.find(subject.key) if kept and coarse is not None else None
     if coarse is not None and track is not None:
         samples = round(QUARTER_S / subject.interval_s)
         at, whole = int(time_s // QUARTER_S), (track.newest + 1) // samples
-        # One whose last sample never comes is over when a sample of the next one comes.
-        for quarter in (at - 1, at):
+        # One whose last sample never comes is over when a sample of a later one comes, however much later.
+        for quarter in sorted({newest // samples if newest >= 0 else at, at - 1, at}):
             if quarter < whole:
                 history.put(coarse, quarter * QUARTER_S, track.mean(quarter * samples, (quarter + 1) * samples - 1))
     return kept

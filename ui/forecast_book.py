@@ -114,10 +114,13 @@ class ProfileBook:
         self._held: dict[tuple[str, str], tuple[float, events.JobProfile]] = {}
 
     def upsert(self, event: events.JobProfile, at_s: float) -> None:
-        """Take a profile that was published at ``at_s``; an older one, or an earlier attempt's, changes nothing."""
+        """Take a profile that was published at ``at_s``; an older one changes nothing.
+
+        A job that is launched again under its name may begin at a lower attempt.
+        """
         job = (event.cluster, event.job)
         held = self._held.get(job)
-        if held is not None and (event.attempt, at_s) <= (held[1].attempt, held[0]):
+        if held is not None and at_s <= held[0]:
             return
         self._held[job] = (at_s, event)
         if len(self._held) > self._most + self._most // 8:

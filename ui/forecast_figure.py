@@ -14,7 +14,7 @@ from paceline.series_words import field_words
 from .figure_frame import counted, framed
 from .forecast_book import Array, SeriesForecast
 from .forecast_view import scale_of
-from .moments import local
+from .moments import drawn_in, local
 from .theme import Palette
 from .wording import safe
 
@@ -29,7 +29,7 @@ COUNTED, ALL, NOTHING = "GPUs", 16.0, 1e-6
 
 def fan_chart(one: SeriesForecast, zone: tzinfo, palette: Palette) -> go.Figure:
     """A forecast with what came before it; times as on a clock in ``zone``."""
-    scale, unit = scale_of(one)
+    zone, (scale, unit) = _drawn_in(one, zone), scale_of(one)
     past, times = one.past / scale, _moments(one.past_times_s, zone)
     joined = bool(past.size) and bool(np.isfinite(past[-1]))
     ahead = _moments(np.concatenate([[one.event.time_s], one.times_s]) if joined else one.times_s, zone)
@@ -66,7 +66,7 @@ def busy_chart(one: SeriesForecast, zone: tzinfo, palette: Palette) -> go.Figure
     """Of a series that often rests on its minimum: the probability of each step to be above it."""
     figure = go.Figure(
         go.Bar(
-            x=_moments(one.times_s, zone),
+            x=_moments(one.times_s, _drawn_in(one, zone)),
             y=100.0 * one.busy,
             name="probability",
             marker={"color": palette.accent, "line": {"width": 0}},
@@ -139,6 +139,12 @@ def _explain(figure: go.Figure, one: SeriesForecast, zone: tzinfo, palette: Pale
         figure.update_yaxes(range=[0.0, 1.0])
     elif 0.0 <= float(np.nanmin(one.fan)) < 0.5 * drawn:
         figure.update_yaxes(rangemode="tozero")
+
+
+def _drawn_in(one: SeriesForecast, zone: tzinfo) -> tzinfo:
+    """One clock for all that is drawn of it."""
+    times_s = np.concatenate([one.past_times_s, one.times_s])
+    return drawn_in(zone, float(times_s[0]), float(times_s[-1]))
 
 
 def _moments(times_s: Array, zone: tzinfo) -> list[object]:

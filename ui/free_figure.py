@@ -9,8 +9,8 @@ from datetime import tzinfo
 import plotly.graph_objects as go
 
 from .figure_frame import counted, framed
-from .free_hours import SURE, FreeHour, middle_s
-from .moments import local
+from .free_hours import SURE, FreeHour, middle_s, whole_gpus
+from .moments import drawn_in, local
 from .theme import Palette
 from .wording import safe
 
@@ -20,6 +20,7 @@ BAR_MS = 0.8 * 3_600_000.0
 
 def free_chart(hours: Sequence[FreeHour], wanted: int, zone: tzinfo, palette: Palette) -> go.Figure:
     """A bar an hour; times as on a clock in ``zone``."""
+    zone = drawn_in(zone, middle_s(hours[0]), middle_s(hours[-1])) if hours else zone
     figure = go.Figure()
     kinds = ((True, f"{wanted:,} or more with {SURE} % probability", palette.good), (False, "fewer", palette.faint))
     for enough, name, colour in kinds:
@@ -41,7 +42,7 @@ def free_chart(hours: Sequence[FreeHour], wanted: int, zone: tzinfo, palette: Pa
                 "thickness": 1.2,
                 "width": 3,
             },
-            customdata=[[hour.low, hour.high, hour.sure] for hour in kept],
+            customdata=[[hour.low, hour.high, whole_gpus(hour.sure)] for hour in kept],
             hovertemplate=f"%{{y:.0f}} free, 80 %: %{{customdata[0]:.0f}} to %{{customdata[1]:.0f}}; "
             f"with {SURE} % probability %{{customdata[2]:.0f}} or more",
         )

@@ -3,6 +3,7 @@
 Rule of this file: pure.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
@@ -74,13 +75,22 @@ def free_words(hours: Sequence[FreeHour], wanted: int, now_s: float, zone: tzinf
         when = f"{clock(best.start_s, now_s, zone)} to {clock(best.end_s, now_s, zone)}"
         return (
             f"In no hour of the next {whole} are {wanted:,} GPUs free {likely}. Best is {when}: "
-            f"{best.sure:,.0f} or more ({SURE} %), {best.median:,.0f} or more (50 %)."
+            f"{whole_gpus(best.sure):,} or more ({SURE} %), {whole_gpus(best.median):,} or more (50 %)."
         )
     if found == [(hours[0].start_s, hours[-1].end_s)]:
         return f"{wanted:,} or more GPUs are free throughout the next {whole}, {likely}."
     whens = [f"from {clock(from_s, now_s, zone)} to {clock(to_s, now_s, zone)}" for from_s, to_s in found[:NAMED]]
     more = f", and {len(found) - NAMED} times later" if len(found) > NAMED else ""
     return f"{wanted:,} or more GPUs are free {', '.join(whens)}{more}, {likely}."
+
+
+def whole_gpus(number: float) -> int:
+    """As many GPUs as ``number`` is sure to be: 7.6 are 7 or more.
+
+    >>> whole_gpus(7.6), whole_gpus(8.0 - 1e-9)
+    (7, 8)
+    """
+    return math.floor(number + 1e-6)
 
 
 def middle_s(hour: FreeHour) -> float:

@@ -4,7 +4,7 @@ Rule of this file: pure. The reader's time zone is an argument; clocks that are 
 has, are reported as they are.
 """
 
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 from paceline.words import age, is_undated, seconds
@@ -35,17 +35,35 @@ def local(time_s: float, zone: tzinfo) -> datetime | None:
     return datetime.fromtimestamp(time_s, zone).replace(tzinfo=None)
 
 
+def drawn_in(zone: tzinfo, first_s: float, last_s: float) -> tzinfo:
+    """``zone``, or where its clocks change in this span, the offset at its begin: no two hours are drawn at one place.
+
+    >>> str(drawn_in(ZoneInfo("Europe/Berlin"), 1792879200.0, 1792893600.0))  # the night of 24 October 2026
+    'UTC+02:00'
+    >>> str(drawn_in(ZoneInfo("Europe/Berlin"), 1792879200.0, 1792880000.0)), str(drawn_in(UTC, 0.0, 1.0))
+    ('Europe/Berlin', 'UTC')
+    """
+    if not 0.0 <= first_s <= last_s <= LAST_DATE_S:
+        return zone
+    first, last = (datetime.fromtimestamp(at_s, zone).utcoffset() for at_s in (first_s, last_s))
+    return zone if first is None or first == last else timezone(first)
+
+
 def clock(time_s: float | None, now_s: float, zone: tzinfo) -> str:
-    """The time of day, with the date where it is another day than now.
+    """The time of day, with the date where it is another day than now, and the zone where that hour comes twice.
 
     >>> clock(90_000.0, 86_400.0, UTC), clock(200_000.0, 86_400.0, UTC), clock(None, 0.0, UTC)
     ('01:00', '3 Jan 07:33', 'unknown')
+    >>> clock(1792890000.0, 1792890000.0, ZoneInfo("Europe/Berlin"))
+    '02:00 CET'
     """
     there = None if time_s is None or is_undated(time_s, now_s) else local(time_s, zone)
-    if there is None:
+    if there is None or time_s is None:
         return "unknown"
     here = local(now_s, zone)
     hours = f"{there:%H:%M}"
+    if there.replace(tzinfo=zone, fold=0).utcoffset() != there.replace(tzinfo=zone, fold=1).utcoffset():
+        hours += f" {datetime.fromtimestamp(time_s, zone):%Z}"
     if here is not None and there.date() == here.date():
         return hours
     year = "" if here is not None and there.year == here.year else f" {there.year}"

@@ -194,7 +194,8 @@ class Reader:
             try:
                 event = wire.decode(topic, record.value)
                 with self._lock:
-                    self._feed.update(topic.short, event, record.timestamp / 1000)
+                    # A sender whose clock is ahead would else be newer than all that it publishes later.
+                    self._feed.update(topic.short, event, min(record.timestamp / 1000, self._clock()))
             except Exception as error:  # Reading it again would fail again: what follows it must not wait for it.
                 with self._lock:
                     self._feed.unusable(topic.short, str(error) or type(error).__name__)

@@ -57,6 +57,12 @@ def router(memory: Memory, executor: ForecastExecutor, token: str) -> APIRouter:
     def append(key: str, sent: Append) -> Kept:
         """Keep values of a series under a name of your own."""
         low, high = _check(key, sent)
+        held = memory.find(key)
+        if held is not None and held.subject.interval_s != sent.interval_s:
+            grids = (
+                f"the samples of {key!r} are {held.subject.interval_s:g} s long; send such, or DELETE the series first"
+            )
+            raise RefusedError(422, "interval_s", grids)
         subject = SeriesSubject(key, sent.unit, sent.interval_s, "posted", low=low, high=high)
         return Kept(kept=memory.put(subject, list(sent.times_s), [float(value) for value in sent.values]))
 

@@ -151,6 +151,13 @@ def test_minutes_come_in_any_order_and_may_be_missing(minute: Callable[..., Hist
     assert quarter_hours(minute(values)) == pytest.approx(expected)
 
 
+def test_an_outage_takes_no_quarter_hour_with_it(minute: Callable[..., History]) -> None:
+    """That in which it began is over when the next sample comes, hours later."""
+    values = np.full(120, 4.0)
+    values[28:75] = np.nan
+    assert quarter_hours(minute(values)) == pytest.approx([4.0, 4.0, *[np.nan] * 3, 4.0, 4.0, 4.0], nan_ok=True)
+
+
 def test_what_is_taken_back_changes_its_quarter_hour(minute: Callable[..., History]) -> None:
     """An aggregate of which GPUs are found to be missing is not measured."""
     history = minute(np.arange(30.0))

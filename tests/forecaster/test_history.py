@@ -113,6 +113,19 @@ def test_ten_thousand_series_of_a_day_fit() -> None:
     assert held.bytes * 100 < 2**30
 
 
+@pytest.mark.parametrize("interval_s", [300.0, 30.0])
+def test_on_another_grid_a_series_begins_again(interval_s: float) -> None:
+    """Its times stay those of its values: places of one grid are no places of the other."""
+    held = History()
+    for minute in range(20):
+        held.put(subject("own"), 1.8e9 + 60.0 * minute, 1.0)
+    other = SeriesSubject("own", "", interval_s, "c")
+    kept = [held.put(other, 1.8e9 + 1200.0 + interval_s * at, 2.0) for at in range(12)]
+    track = held.find("own")
+    assert track is not None
+    assert (all(kept), track.time_s, track.values().tolist()) == (True, 1.8e9 + 1200.0 + 12 * interval_s, [2.0] * 12)
+
+
 def test_a_series_is_what_its_newest_value_says() -> None:
     """A late minute of half of the nodes does not halve what there can be."""
     held = History()

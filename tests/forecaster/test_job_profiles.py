@@ -4,7 +4,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from forecaster.job_profiles import JOBS, SECONDS, JobProfiles
+from forecaster.job_activity import SECONDS
+from forecaster.job_profiles import JOBS, JobProfiles
 from paceline.events import DeviceProcess, DeviceSamples, JobDescribed, JobWindow
 
 COLUMNS = [
@@ -85,10 +86,10 @@ def test_a_gpu_that_jobs_share_says_of_none_how_busy_it_is() -> None:
         both = [*alone.processes, *other.processes][:: 1 if second % 2 else -1]
         profiles.on_samples(msgspec.structs.replace(alone, processes=both))
     first, second_job = profiles.find("served")[0], profiles.find("other")[0]
-    assert (first.activity(), second_job.activity()) == ({}, {})
+    assert (first.activity.means(), second_job.activity.means()) == ({}, {})
     assert (first.seen_s, second_job.seen_s) == (9.0, 9.0)
     profiles.on_samples(samples(10, 0.5))
-    assert first.activity() == {"utilization_ratio": [0.5]}
+    assert first.activity.means() == {"utilization_ratio": [0.5]}
 
 
 def test_a_new_attempt_starts_from_nothing() -> None:
@@ -104,7 +105,7 @@ def test_memory_is_bounded() -> None:
     profiles = JobProfiles()
     for second in range(SECONDS + 200):
         profiles.on_samples(samples(second, 0.5))
-    assert len(profiles.find("served")[0].seconds) == SECONDS
+    assert len(profiles.find("served")[0].activity.means()["utilization_ratio"]) == SECONDS
     for number in range(JOBS + 10):
         profiles.on_samples(samples(1, 0.5, job=f"job-{number}"))
     assert len(profiles.every()) == JOBS
@@ -115,7 +116,7 @@ def test_times_far_apart_are_answered_at_once() -> None:
     profiles = JobProfiles()
     profiles.on_samples(samples(1, 0.5))
     profiles.on_samples(samples(31_536_000, 0.5))
-    activity = profiles.find("served")[0].activity()
+    activity = profiles.find("served")[0].activity.means()
     assert len(activity["utilization_ratio"]) <= SECONDS + 1
     assert np.isfinite(profiles.find("served")[0].profile().time_s)
 

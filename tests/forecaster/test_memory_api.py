@@ -133,6 +133,9 @@ def test_what_is_not_there_is_not_found(client: httpx.Client, path: str) -> None
 def test_values_from_elsewhere_are_kept(client: httpx.Client) -> None:
     """With the token; they are a series like others, gaps included."""
     assert client.post("/v1/series/my/own", json=SENT, headers=AUTHORIZED).json() == {"kept": 3}
+    other = client.post("/v1/series/my/own", json=SENT | {"interval_s": 300.0}, headers=AUTHORIZED)
+    assert (other.status_code, other.json()["detail"][0]["field"]) == (422, "interval_s")
+    assert "60 s long" in other.json()["detail"][0]["reason"]
     (row,) = [row for row in client.get("/v1/series").json()["series"] if row["key"] == "my/own"]
     assert (row["samples"], row["unit"]) == (4, "W")
     assert client.delete("/v1/series/my/own", headers=AUTHORIZED).status_code == 204

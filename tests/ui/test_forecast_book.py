@@ -86,13 +86,14 @@ def test_columns_of_other_lengths_are_left_out():
     assert one.times_s[0] == NOW_S + 60.0
 
 
-def test_profiles_are_of_the_latest_attempt():
-    """An earlier attempt's late profile changes nothing, nor does an older one of the same."""
+def test_profiles_are_of_the_newest_run():
+    """An older profile changes nothing; a job that is launched again may begin at a lower attempt."""
     book = ProfileBook(most=16)
     book.upsert(profile("a", NOW_S, attempt=1, kind="training"), 5.0)
-    book.upsert(profile("a", NOW_S, attempt=0, kind="idle"), 6.0)
     book.upsert(profile("a", NOW_S, attempt=1, kind="idle"), 4.0)
     assert [one.kind for one in book.all().values()] == ["training"]
+    book.upsert(profile("a", NOW_S, attempt=0, kind="idle"), 6.0)
+    assert [one.kind for one in book.all().values()] == ["idle"]
     for number in range(100):
         book.upsert(profile(f"job-{number}", NOW_S), float(number))
     assert len(book.all()) <= 18

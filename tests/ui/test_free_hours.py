@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -102,6 +103,11 @@ def test_hours_that_follow_each_other_are_one_stretch(sure, wanted, stretches):
             "(80 %), 7 or more (50 %).",
         ),
         (
+            [6.2, 7.6, 7.1],
+            "In no hour of the next 3 h are 8 GPUs free with 80 % probability. Best is 13:00 to 14:00: 7 or more "
+            "(80 %), 9 or more (50 %).",
+        ),
+        (
             [9, 0, 9, 0, 9, 0, 9, 0, 9, 0],
             "8 or more GPUs are free from 12:00 to 13:00, from 14:00 to 15:00, from 16:00 to 17:00, and 2 times later, "
             "with 80 % probability.",
@@ -123,6 +129,19 @@ def test_each_hour_is_drawn_once():
         f"2027-01-1{5 + (12 + number) // 24}T{(12 + number) % 24:02}:30:00" for number in range(24)
     )
     assert len(free_chart(hours, 1_000_000, UTC, DARK).data) == 1
+
+
+def test_the_hour_that_comes_twice_is_drawn_and_named_twice():
+    """On the night when clocks go back: each hour has its place, and a stretch says on which clock it begins."""
+    first_s, zone = 1_792_879_200.0, ZoneInfo("Europe/Berlin")  # 25 October 2026, 00:00 there
+    hours = [
+        FreeHour(first_s + number * HOUR_S, first_s + (number + 1) * HOUR_S, sure, sure, sure, sure)
+        for number, sure in enumerate([1.0, 1.0, 9.0, 1.0, 1.0, 1.0])
+    ]
+    times = [at for trace in free_chart(hours, 8, zone, DARK).data for at in trace.x]
+    assert len(set(times)) == len(times) == 6
+    words = free_words(hours, 8, first_s, zone)
+    assert words == "8 or more GPUs are free from 02:00 CEST to 02:00 CET, with 80 % probability."
 
 
 @pytest.mark.parametrize(("free", "wanted", "top"), [(0.0, 1, 1.0), (0.0, 8, 8.0), (11.0, 8, 11.0), (0.0, 64, 64.0)])
