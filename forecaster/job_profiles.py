@@ -4,6 +4,7 @@ Rule of this file: pure; time comes with the events. Everything is bounded: jobs
 """
 
 from collections import OrderedDict, deque
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -223,9 +224,9 @@ class JobProfiles:
         """The jobs of this name, one a cluster."""
         return [one for one in self._all.values() if one.job == job]
 
-    def every(self) -> list[JobState]:
-        """All jobs that have not ended."""
-        return [one for one in self._all.values() if one.over_s is None]
+    def every(self, also: Container[tuple[str, str]] = ()) -> list[JobState]:
+        """All jobs that have not ended, and those of ``also``, by cluster and name, that have."""
+        return [one for job, one in self._all.items() if one.over_s is None or job in also]
 
     def _of(self, cluster: str, job: str) -> JobState:
         state = self._all.get((cluster, job)) or self._begin(cluster, job, 0)

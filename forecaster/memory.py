@@ -5,7 +5,7 @@ is stored and copied, one series or job at a time; whatever is computed is compu
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 from paceline.events import SHORT_WINDOW_S, DeviceSamples, JobDescribed, JobProfile, JobWindow
@@ -145,10 +145,10 @@ class Memory:
             copies = [one.copy() for one in self._jobs.find(job)]
         return [one.profile() for one in copies]
 
-    def running(self) -> Iterator[JobState]:
-        """Every job that has not ended, as it is when its turn comes."""
+    def running(self, also: Container[tuple[str, str]] = ()) -> Iterator[JobState]:
+        """Every job that has not ended, or is one of ``also``, as it is when its turn comes."""
         with self._lock:
-            states = self._jobs.every()
+            states = self._jobs.every(also)
         for state in states:
             with self._lock:
                 copied = state.copy()

@@ -68,7 +68,8 @@ class ForecastPublisher:
         self._thread = SupervisedThread("the forecast publisher", self._run, self._stop)
         self._standing = StandingForecasts(memory, models)
         self._done: dict[str, float] = {}
-        self._profiled: dict[str, float | None] = {}
+        #: Of the jobs that run, by cluster and name, when something of what was published was seen last.
+        self._profiled: dict[tuple[str, str], float | None] = {}
         self._clusters = 0
 
     @property
@@ -139,14 +140,18 @@ class ForecastPublisher:
         return went_through
 
     def _profiles(self, client: Producer) -> None:
-        profiled: dict[str, float | None] = {}
-        for state in self._memory.running():
-            job = f"{state.cluster}/{state.job}"
-            profiled[job] = state.seen_s
-            if self._stop.is_set() or (job in self._profiled and self._profiled[job] == state.seen_s):
+        """Publish what has changed of jobs that run; of one that has ended since, once that it has."""
+        profiled: dict[tuple[str, str], float | None] = {}
+        for state in self._memory.running(also=self._profiled):
+            job = (state.cluster, state.job)
+            if state.over_s is None:
+                profiled[job] = state.seen_s
+                if job in self._profiled and self._profiled[job] == state.seen_s:
+                    continue
+            if self._stop.is_set():
                 continue
             began_s = self._clock()
-            if (profile := self._profile(state, job)) is not None:
+            if (profile := self._profile(state)) is not None:
                 self._send(client, topics.PROFILE, state.job, profile)
             self._rest(began_s)
         self._profiled = profiled
@@ -161,11 +166,11 @@ class ForecastPublisher:
             self._failed(keys[0])
             return []
 
-    def _profile(self, state: JobState, job: str) -> bytes | None:
+    def _profile(self, state: JobState) -> bytes | None:
         try:
             return wire.encode(state.profile())
         except Exception:
-            self._failed(job)
+            self._failed(f"{state.cluster}/{state.job}")
             return None
 
     def _failed(self, subject: str) -> None:

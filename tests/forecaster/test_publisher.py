@@ -11,7 +11,11 @@ from forecaster.memory import Memory
 from forecaster.models.registry import Registry
 from forecaster.publisher import ROUND_S, ForecastPublisher
 from forecaster.series import Array
+from paceline.events import JobProfile
 from paceline.kafka.settings import BrokerSettings
+from paceline.topics import PROFILE
+from paceline.wire import decode
+from tests.forecaster.one_job import BEGAN_S, described, window
 
 
 class _Client:
@@ -148,3 +152,24 @@ def test_a_share_of_a_processor_is_kept(memory: Memory, models: Registry, share:
     one._stop.wait = rests.append
     one._rest(1.0 - 0.5)
     assert rests == [pytest.approx(0.5 * (1.0 - share) / share)]
+
+
+def test_the_last_profile_of_a_job_says_that_it_has_ended(memory: Memory, models: Registry) -> None:
+    """Once, with no end to come: whoever reads the compacted topic does not wait for it."""
+    sent: list[JobProfile] = []
+
+    class Kept(_Client):
+        def send(self, topic: str, value: bytes, key: bytes) -> None:
+            if topic == PROFILE.name:
+                sent.append(decode(PROFILE, value))
+
+    one, client = publisher(memory, models, _Clock(0.0)), Kept()
+    memory.update(described(None))
+    for second in range(100):
+        memory.update(window(second))
+    one._round(client)
+    memory.update(described(BEGAN_S + 100.0))
+    for _ in range(3):
+        one._round(client)
+    assert [(profile.end_s is None, len(profile.notes)) for profile in sent] == [(False, 0), (True, 1)]
+    assert sent[-1].notes[0].startswith("it ended at")
