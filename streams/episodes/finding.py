@@ -7,6 +7,7 @@ detector's own module as ``Said``.
 
 import hashlib
 import math
+import re
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,6 +21,8 @@ from .tracker import Episode
 _CRITICAL = 0.5
 #: The first and last step of a finding that knows no steps.
 NO_STEP = -1
+#: The end of a sentence: no decimal point, nor the full stop in a file's name.
+_FULL_STOP = re.compile(r"\.(?:\s|$)")
 
 
 class JobKey(NamedTuple):
@@ -153,7 +156,7 @@ def _rounded(value: float) -> float:
 
 
 def _no_longer(summary: str, episode: Episode[Any, Any]) -> str:
-    return f"{summary.split('.')[0]}: no longer so at step {episode.last_step}."
+    return f"{_FULL_STOP.split(summary, maxsplit=1)[0]}: no longer so at step {episode.last_step}."
 
 
 def _lost_ratio(episode: Episode[Any, Any]) -> float:
