@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from paceline.accused_units import MISSING
 from paceline.events import RANK_LIMIT, WARM_UP_STEPS, OpenCollective, RankLook
 from paceline.words import seconds
 
@@ -501,6 +502,9 @@ def said(episode: HangEpisode, nodes: Mapping[int, str], *, ended: bool = False)
     if stop.missing:
         evidence.append(number("missing_reached", stop.last_seq, "number", stop.seq, "last collective of the missing"))
     accused = stop.accused()
+    if not stop.calls and stop.misses > len(stop.missing):
+        rule = f"have not called it; the finding names {len(stop.missing)} of them"
+        evidence.append(number(MISSING, stop.misses, "ranks", None, rule))
     blocked = _blocked(stop, nodes, ended=ended or episode.state == "recovered")
     waiting = f"{_ranks(stop.waiting, stop.waits)} blocked in {collective} for {_long(seen.waited_s)}"
     reason = _reason(stop)

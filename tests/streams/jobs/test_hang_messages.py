@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from paceline import columns
+from paceline import columns, words
 from paceline.events import (
     CollectiveCalls,
     CollectiveSums,
@@ -16,7 +16,7 @@ from paceline.events import (
     StepTimings,
 )
 from paceline.lost_time import lost_s
-from streams.jobs.hang import MOST_NEWS, Hang, HangConfig
+from streams.jobs.hang import MOST_NEWS, MOST_TOLD, Hang, HangConfig
 from streams.jobs.waits import MOST_PLACES, Wait, Waits
 from tests.streams.job_lines import JobDiagnosis
 from tests.timings import speakers
@@ -344,3 +344,18 @@ def test_a_hang_before_the_first_step_has_ended_costs_the_job_its_time():
     last = two_groups()[-1]
     assert (last.first_step, last.last_step) == (0, 0)
     assert lost_s([last]) == last.cost.lost_s > 0.0
+
+
+@pytest.mark.parametrize(
+    ("missing", "title"),
+    [(512, "Hang: ranks 0, 1, 2, 3, 4, 5 and 506 more"), (3, "Hang: ranks 0, 1, 2")],
+)
+def test_missing_ranks_that_are_not_named_are_counted(missing, title):
+    """In the title as in the sentence; where all are named, their number is no evidence of its own."""
+    verdicts, ranks = JobDiagnosis(), 1024
+    for rank in range(ranks):
+        verdicts.collectives.hang.waits.reach(rank, "world", 0)
+    told = steps(ranks - 1, 0, ranks=ranks, open=[stands(rank, ranks) for rank in range(missing, ranks)], now_s=131.0)
+    (found,) = verdicts.update(told)
+    assert words.verdict(found) == title
+    assert [one.value for one in found.evidence if one.name == "missing"] == [missing] * (missing > MOST_TOLD)
