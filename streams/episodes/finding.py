@@ -128,6 +128,15 @@ def finding_id(cluster: str, job: str, attempt: int, kind: str, subject: str, fi
     return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
+def nth(name: str, times: int) -> str:
+    """The name of the ``times``-th episode of ``name``, where two of them may begin at the same step.
+
+    >>> nth("rank 3 link", 1), nth("rank 3 link", 2)
+    ('rank 3 link', 'rank 3 link time 2')
+    """
+    return f"{name} time {times}" if times > 1 else name
+
+
 def number(name: str, value: float, unit: str, peers: float | None, rule: str) -> Evidence:
     """One piece of evidence, rounded for the wire.
 

@@ -11,7 +11,7 @@ from streams.jobs.bus_speeds import BusSpeed
 ALL = Coverage(ranks_expected=4, ranks_heard=4, events_missing=0)
 SPEEDS = (BusSpeed("all_reduce", 20, 3.1e9),)
 SLOWER = pace.PaceEvidence(pace_s=1.57, usual_s=1.2, grown_op="forward", grown_s=0.3)
-TRANSFERS = traffic.TrafficEvidence(least_share=0.5, share=0.6, speeds=SPEEDS, rated_bytes_per_s=25e9)
+TRANSFERS = traffic.TrafficEvidence(least_share=0.5, share=0.6, speeds=SPEEDS, rated_bytes_per_s=25e9, times=1)
 STAGE = stage_imbalance.StageEvidence(took_s=1.57, mean_s=1.2, shortest_s=1.1)
 UNEVEN = data_imbalance.DataEvidence(spread=0.2, alike=0.91, lost_ratio=0.1)
 INPUT = data_bound.InputEvidence(share=0.5, least_share=0.4, fetched_s=1.57)
