@@ -322,9 +322,10 @@ def two_groups(restart_s=0.0):
             verdicts = JobDiagnosis.restore(verdicts.snapshot())
         for rank in range(7):
             group, size, start_s = ("dp1", 4, 100.0) if rank % 2 else ("world", 8, 190.0)
-            waiting = [] if now_s == 400 or now_s <= start_s else [
-                OpenCollective(rank=rank, group=group, group_size=size, seq=100, operation="all_reduce", start_s=start_s)
-            ]  # fmt: skip
+            call = OpenCollective(
+                rank=rank, group=group, group_size=size, seq=100, operation="all_reduce", start_s=start_s
+            )
+            waiting = [call] if start_s < now_s < 400 else []
             found += verdicts.update(steps(rank, sequence, ranks=8, open=waiting, now_s=float(now_s)))
     return found
 
