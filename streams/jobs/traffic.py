@@ -277,9 +277,9 @@ class Traffic(Stored):
         cause: Cause = "link" if reached < _FAR_UNDER * rated else "unknown"
         self._begin_span()
         sight = Sight(least, self.config.least_share, least / max(1 - least, 0.01), cause)
-        told = self.episodes.push(_JOB, window, sight, evidence)
-        self.over += told is not None and told.state in FINAL
-        return told
+        episode = self.episodes.push(_JOB, window, sight, evidence)
+        self.over += episode is not None and episode.state in FINAL
+        return episode
 
 
 def _between_two(batch: CollectiveBatch, operation: Ints) -> NDArray[np.bool_] | None:

@@ -356,7 +356,9 @@ def test_missing_ranks_that_are_not_named_are_counted(missing, title):
     verdicts, ranks = JobDiagnosis(), 1024
     for rank in range(ranks):
         verdicts.collectives.hang.waits.reach(rank, "world", 0)
-    told = steps(ranks - 1, 0, ranks=ranks, open=[stands(rank, ranks) for rank in range(missing, ranks)], now_s=131.0)
-    (found,) = verdicts.update(told)
+    message = steps(
+        ranks - 1, 0, ranks=ranks, open=[stands(rank, ranks) for rank in range(missing, ranks)], now_s=131.0
+    )
+    (found,) = verdicts.update(message)
     assert words.verdict(found) == title
     assert [one.value for one in found.evidence if one.name == "missing"] == [missing] * (missing > MOST_TOLD)

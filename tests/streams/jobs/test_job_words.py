@@ -30,10 +30,10 @@ INPUT = data_bound.InputEvidence(share=0.5, least_share=0.4, fetched_s=1.57)
 def test_what_is_over_keeps_its_first_sentence_to_the_end(kind, words, config, evidence):
     """A decimal point does not end it: no number is cut, and no bracket left open."""
     episode = Episode(subject=3, cause="unknown", first=60.0, last=90.0, state="recovered", evidence=evidence)
-    told = words(episode, config)
-    over = finding(episode, told, JobKey("default", "demo", 0), ALL)
+    before = words(episode, config)
+    over = finding(episode, before, JobKey("default", "demo", 0), ALL)
     sentence, *after = over.summary.split(": no longer so at step 90.")
     assert (over.kind, after) == (kind, [""])
-    assert told.summary.startswith(f"{sentence}. ")
+    assert before.summary.startswith(f"{sentence}. ")
     assert sentence.count("(") == sentence.count(")")
     assert ": 1: " not in over.summary
