@@ -1,5 +1,5 @@
 """The unit that a finding on several ranks accuses as a whole: a node, a switch that nodes hang from, a tensor group;
-and how many a finding for many is about.
+and how many a finding for many is about, or one on more ranks than it names.
 
 Rule of this file: pure; it reads what a finding says, for those who show it.
 """
@@ -12,6 +12,9 @@ from paceline.events import Evidence, Finding
 NODE, SWITCH, TENSOR_GROUP = "node", "switch", "tensor group"
 #: The evidence that only a finding for many has: how many there are, with what they are as its unit.
 ALIKE = "alike"
+#: The evidence of a hang and of a death that accuses more ranks than it names: how many.
+MISSING, ENDED_FIRST = "missing", "ended_first"
+_ACCUSED = (ALIKE, MISSING, ENDED_FIRST)
 _MOST_COUNTED, _LONGEST_NAME = 2**53, 60
 #: How a finding's ``group`` begins where it is such a unit; a node's stands in ``nodes``.
 _IN_GROUP = (f"{SWITCH} ", f"{TENSOR_GROUP} ")
@@ -67,5 +70,5 @@ def many_of(finding: Accuses) -> Many | None:
 
 def accused_ranks(finding: Accuses) -> int:
     """How many ranks it accuses, those that it does not name too."""
-    many = many_of(finding)
-    return max(len(finding.ranks), many.number if many is not None and many.what == "ranks" else 0)
+    counts = (one.value for one in finding.evidence if one.name in _ACCUSED and one.unit == "ranks")
+    return max([len(finding.ranks), *(int(count) for count in counts if 1 <= count <= _MOST_COUNTED)])

@@ -32,7 +32,7 @@ class JobState(StoredDecision):
     sequence number, are dropped.
     """
 
-    layout = 5
+    layout = 6
     ingest: Kept[Ingest]
     diagnosis: Kept[JobDiagnosis]
     windows: Kept[JobWindows]

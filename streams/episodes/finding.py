@@ -7,6 +7,7 @@ detector's own module as ``Said``.
 
 import hashlib
 import math
+import re
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,6 +21,8 @@ from .tracker import Episode
 _CRITICAL = 0.5
 #: The first and last step of a finding that knows no steps.
 NO_STEP = -1
+#: The end of a sentence: no decimal point, nor the full stop in a file's name.
+_FULL_STOP = re.compile(r"\.(?:\s|$)")
 
 
 class JobKey(NamedTuple):
@@ -125,6 +128,15 @@ def finding_id(cluster: str, job: str, attempt: int, kind: str, subject: str, fi
     return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
+def nth(name: str, times: int) -> str:
+    """The name of the ``times``-th episode of ``name``, where two of them may begin at the same step.
+
+    >>> nth("rank 3 link", 1), nth("rank 3 link", 2)
+    ('rank 3 link', 'rank 3 link time 2')
+    """
+    return f"{name} time {times}" if times > 1 else name
+
+
 def number(name: str, value: float, unit: str, peers: float | None, rule: str) -> Evidence:
     """One piece of evidence, rounded for the wire.
 
@@ -153,7 +165,7 @@ def _rounded(value: float) -> float:
 
 
 def _no_longer(summary: str, episode: Episode[Any, Any]) -> str:
-    return f"{summary.split('.')[0]}: no longer so at step {episode.last_step}."
+    return f"{_FULL_STOP.split(summary, maxsplit=1)[0]}: no longer so at step {episode.last_step}."
 
 
 def _lost_ratio(episode: Episode[Any, Any]) -> float:

@@ -7,6 +7,7 @@ verdict is confirmed once all ranks have ended, or their node has waited for a w
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from paceline.accused_units import ENDED_FIRST
 from paceline.events import RANK_LIMIT, RankEnd
 
 from ..episodes.finding import Blocked, Said, Subject, number
@@ -18,8 +19,8 @@ from .hang import plain_ranks
 
 #: A rank that ended alone is confirmed after so long, in seconds of its own node's clock.
 CONFIRM_S = 10.0
-#: Ends that are kept, and victims that are named.
-MOST_ENDS, MOST_VICTIMS = 16_384, 64
+#: Ends that are kept, and ranks that are named as the first or as victims.
+MOST_ENDS, MOST_NAMED = 16_384, 64
 #: Of a job with more ends than this, the verdict is made again when a tenth more have come, or all.
 ALL_JUDGED = 256
 #: A job ends once.
@@ -27,14 +28,19 @@ _JOB = "job"
 
 
 class DeathEvidence(Measured, frozen=True, kw_only=True):
-    """The verdict in words, whom it names, who else ended, and the seconds between both on one node (None: unknown)."""
+    """The verdict in words, whom it names, who else ended, and the seconds between both on one node (None: unknown).
+
+    ``accused`` ended first and ``lost`` only lost a peer: the lists hold the first of them.
+    """
 
     ranks: list[int]
+    accused: int
     why: str
     line: str
     sure: str
     next: str
     victims: list[int]
+    lost: int
     ended: int
     before_s: float | None
     group: str
@@ -130,12 +136,14 @@ class Deaths(Stored):
         first = named[0] if named else None
         return DeathEvidence(
             margin=3.0 if found.sure == "certain" else 1.2 if found.sure == "likely" else 1.0,
-            ranks=list(found.ranks[:MOST_VICTIMS]),
+            ranks=list(found.ranks[:MOST_NAMED]),
+            accused=len(found.ranks),
             why=found.why,
             line=found.line,
             sure=found.sure,
             next=found.next,
-            victims=others[:MOST_VICTIMS],
+            victims=others[:MOST_NAMED],
+            lost=len(others),
             ended=len(self.ends),
             before_s=self._before_s(named, others),
             group=first.group if first else "",
@@ -157,6 +165,9 @@ def said(episode: DeathEpisode, nodes: Mapping[int, str]) -> Said:
     """What is said of a job whose ranks ended. ``nodes``: where each rank runs."""
     seen = episode.measured
     evidence = [number("ended", seen.ended, "ranks", None, "processes that have ended")]
+    if seen.accused > len(seen.ranks):
+        rule = f"before the others; the finding names {len(seen.ranks)} of them"
+        evidence.append(number(ENDED_FIRST, seen.accused, "ranks", None, rule))
     if seen.before_s is not None:
         evidence.append(number("ended_before", seen.before_s, "s", None, "before the first of the others"))
     on = tuple(sorted({nodes[rank] for rank in seen.ranks if rank in nodes}))
@@ -179,7 +190,8 @@ def said(episode: DeathEpisode, nodes: Mapping[int, str]) -> Said:
 def _sentence(seen: DeathEvidence) -> str:
     """
     >>> words = {"line": "", "next": "", "ended": 4, "group": "", "seq": None, "operation": "", "sure": "certain"}
-    >>> _sentence(DeathEvidence(ranks=[2], why="ValueError at train.py:8 step", victims=[0, 1], before_s=3.1, **words))
+    >>> words |= {"why": "ValueError at train.py:8 step", "before_s": 3.1}
+    >>> _sentence(DeathEvidence(ranks=[2], accused=1, victims=[0, 1], lost=2, **words))
     'Died: rank 2, 3 s before the others: ValueError at train.py:8 step; ranks 0 and 1 only lost a peer'
     """
     if seen.hung:
@@ -187,7 +199,8 @@ def _sentence(seen: DeathEvidence) -> str:
     if not seen.ranks:
         return f"Died: no rank is to blame: {seen.why}"
     early = f", {seen.before_s:.0f} s before the others" if seen.before_s is not None and seen.before_s >= 1 else ""
-    victims = f"; {plain_ranks(seen.victims, len(seen.victims))} only lost a peer" if seen.victims else ""
+    victims = f"; {plain_ranks(seen.victims, seen.lost)} only lost a peer" if seen.victims else ""
+    first = plain_ranks(seen.ranks, seen.accused)
     if seen.sure == "unsure":
-        return f"Died: {plain_ranks(seen.ranks, len(seen.ranks))}, and one of them was first{early}: {seen.why}"
-    return f"Died: {plain_ranks(seen.ranks, len(seen.ranks))}{early}: {seen.why}{victims}"
+        return f"Died: {first}, and one of them was first{early}: {seen.why}"
+    return f"Died: {first}{early}: {seen.why}{victims}"

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from paceline.accused_units import MISSING
 from paceline.events import RANK_LIMIT, WARM_UP_STEPS, OpenCollective, RankLook
 from paceline.words import seconds
 
@@ -130,6 +131,10 @@ class Stop(msgspec.Struct):
     #: It is over, and none of those who waited is known to have been through it: they gave up, or were not heard.
     unended: bool = False
 
+    def where(self) -> str:
+        """The collective in words."""
+        return f"{self.operation} number {self.seq} of group {self.group}"
+
     def accused(self) -> list[int]:
         """The ranks to name: those missing, or the few that call something else."""
         if self.calls:
@@ -150,8 +155,12 @@ class Stop(msgspec.Struct):
 
 
 class HangEvidence(Measured, frozen=True, kw_only=True):
-    """How long the longest waiter has waited, the longest wait that is usual, and the collective to name."""
+    """How long the longest waiter has waited, the longest wait that is usual, and the collective to name.
 
+    ``name``: the collective named when the hang began; the one to name may change while it lasts, the finding's id not.
+    """
+
+    name: str
     waited_s: float
     usual_s: float
     stop: Stop
@@ -283,15 +292,21 @@ class Hang(Stored):
         episode = self.tracker.get(_JOB)
         if (signal is None and not moves) or (episode is None and signal not in ("late", "persistent")):
             return None
-        episode = episode or self.tracker.begin(_JOB, self.last_step)
+        # Before the first step has ended it is step 0 that the hang costs.
+        episode = episode or self.tracker.begin(_JOB, max(self.last_step, 0))
         news = False
         if signal != "calm" and stop is not None:
             news = self.reported is not None and self.reported.is_due(stop, longest)
             episode.length = episode.lost_s = episode.span_s = longest
             margin = since / threshold
-            last_seen = tuple(stop.places) or _last_seen(episode.evidence, stop)
+            last = episode.evidence
             episode.evidence = HangEvidence(
-                margin=margin, waited_s=longest, usual_s=self.longest_s, stop=stop, last_seen=last_seen
+                margin=margin,
+                name=last.name if last is not None else stop.where(),
+                waited_s=longest,
+                usual_s=self.longest_s,
+                stop=stop,
+                last_seen=tuple(stop.places) or _last_seen(last, stop),
             )
         if signal == "calm":
             episode.evidence = over = self._over(episode.measured)
@@ -478,16 +493,18 @@ def _news(before: Stop, now: Stop) -> bool:
 def said(episode: HangEpisode, nodes: Mapping[int, str], *, ended: bool = False) -> Said:
     """What is said of a job that has stopped. ``nodes``: where each rank runs. ``ended``: its processes are gone."""
     seen, stop = episode.measured, episode.measured.stop
-    where = f"{stop.operation} number {stop.seq} of group {stop.group}"
     collective = _collective(stop.operation, stop.seq, stop.group)
     longest = "longest so far; beside it the longest that is usual"
     evidence = [
         number("waited", seen.waited_s, "s", seen.usual_s, longest),
-        number("waiting", stop.waits, "ranks", None, f"blocked in {where}"),
+        number("waiting", stop.waits, "ranks", None, f"blocked in {stop.where()}"),
     ]
     if stop.missing:
         evidence.append(number("missing_reached", stop.last_seq, "number", stop.seq, "last collective of the missing"))
     accused = stop.accused()
+    if not stop.calls and stop.misses > len(stop.missing):
+        rule = f"have not called it; the finding names {len(stop.missing)} of them"
+        evidence.append(number(MISSING, stop.misses, "ranks", None, rule))
     blocked = _blocked(stop, nodes, ended=ended or episode.state == "recovered")
     waiting = f"{_ranks(stop.waiting, stop.waits)} blocked in {collective} for {_long(seen.waited_s)}"
     reason = _reason(stop)
@@ -498,7 +515,7 @@ def said(episode: HangEpisode, nodes: Mapping[int, str], *, ended: bool = False)
     now = "no rank waits there any longer, and none is known to have got through" if stop.unended else "now it goes on"
     over = f"The job was blocked in {collective} for {_long(seen.waited_s)}{_awaited(stop, blocked)}; {now}."
     on = tuple(sorted({nodes[rank] for rank in accused if rank in nodes}))
-    subject = Subject("hang", where, ranks=tuple(accused), group=stop.group, nodes=on)
+    subject = Subject("hang", seen.name, ranks=tuple(accused), group=stop.group, nodes=on)
     return Said(subject, evidence, summary, over=over, blocked=blocked)
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from paceline.events import StepTimings
 from paceline.ranges import ranges
 
-from ..episodes.finding import Said, Subject, number
+from ..episodes.finding import Said, Subject, nth, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
 from ..raw_columns import Ints, ends, largest
@@ -259,8 +259,7 @@ def said(episode: NodeSilenceEpisode) -> Said:
     )
     summary = f"{who} has sent nothing for {seen.silent_s:.0f} s by its peers' clocks{since}. {meanwhile}"
     over = f"{who} reports again, or has ended, after at least {seen.silent_s:.0f} s by its peers' clocks{since}."
-    name = f"node {node}" + (f" time {seen.times}" if seen.times > 1 else "")
-    subject = Subject("node_silent", name, ranks=seen.ranks, nodes=(node,))
+    subject = Subject("node_silent", nth(f"node {node}", seen.times), ranks=seen.ranks, nodes=(node,))
     return Said(subject, evidence, summary, over=over, severity=None if trains_on else "critical")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..episodes.finding import Said, number
+from ..episodes.finding import Said, nth, number
 from ..episodes.persistence import Streaks
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
 from ..ingest.collective_batch import CollectiveBatch
@@ -51,13 +51,15 @@ class LinksConfig:
 
 
 class LinkEvidence(Measured, frozen=True, kw_only=True):
-    """How far a rank is from its nearest peer, and how much everybody waits; ``usual_wait`` is before it."""
+    """How far a rank is from its nearest peer, and how much everybody waits; ``usual_wait`` is before it. The
+    ``times``-th time of this link: a job may have no steps that tell its episodes apart."""
 
     rtt_s: float
     peers_rtt_s: float
     retransmits: int
     wait_ratio: float
     usual_wait_ratio: float
+    times: int
 
 
 LinkEpisode = Episode[int, LinkEvidence]
@@ -89,6 +91,7 @@ class SlowLinks(Stored):
     usual_wait: Kept[float]
     usual: Kept[float]
     since: Kept[int]
+    times: Kept[dict[int, int]]
     streaks: Kept[Streaks[int]]
     tracker: Kept[Tracker[Any, Any]]
 
@@ -105,6 +108,8 @@ class SlowLinks(Stored):
         self.usual_wait = 0.0
         #: Of many ranks: their median round trip, and samples since it was worked out.
         self.usual, self.since = 0.0, 0
+        #: By rank: episodes of its link so far.
+        self.times = {}
         self.streaks = Streaks(config.samples, 2 * config.samples, config.samples)
         self.tracker = Tracker(LinkEpisode, _POLICY)
 
@@ -153,7 +158,9 @@ class SlowLinks(Stored):
         if signal is None:
             return None
         rtt_s = float(self.rtt_s[rank])
-        episode = episode or self.tracker.begin(rank, step, "link")
+        if episode is None:
+            self.times[rank] = self.times.get(rank, 0) + 1
+            episode = self.tracker.begin(rank, step, "link")
         more = max(self.wait_ratio() - self.usual_wait, 0.0)
         episode.add_tick(max(step, episode.last_step), span_s, more / max(1.0 - more, 0.01))
         if signal != "calm":
@@ -164,6 +171,7 @@ class SlowLinks(Stored):
                 retransmits=int(self.retransmits[rank]),
                 wait_ratio=self.wait_ratio(),
                 usual_wait_ratio=self.usual_wait,
+                times=self.times[rank],
             )
         told = self.tracker.revise(rank, signal, episode.length)
         if self.tracker.get(rank) is None:
@@ -248,4 +256,4 @@ def said(episode: LinkEpisode, rank: AccusedRank) -> Said:
         f"peers are {seen.peers_rtt_s * _MILLI:.2f} ms from theirs, since about step {episode.first_step}. "
         f"The reason is its network link; every rank waits {seen.wait_ratio:.0%} of the time."
     )
-    return Said(rank.subject("link"), evidence, summary, over=back_among_peers(rank, episode))
+    return Said(rank.subject(nth("link", seen.times)), evidence, summary, over=back_among_peers(rank, episode))

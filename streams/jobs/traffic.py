@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from paceline.events import Cause
 
-from ..episodes.finding import Said, Subject, number
+from ..episodes.finding import Said, Subject, nth, number
+from ..episodes.lifecycle import FINAL
 from ..episodes.tracker import Episode, Measured
 from ..ingest.collective_batch import CollectiveBatch
 from ..ingest.collective_rows import Spans, Sums
@@ -64,12 +65,14 @@ class TrafficConfig:
 
 
 class TrafficEvidence(Measured, frozen=True, kw_only=True):
-    """Shares of the time in collectives, of the rank that waits least and of the median rank; and bus speeds."""
+    """Shares of the time in collectives, of the rank that waits least and of the median rank; and bus speeds. The
+    ``times``-th time of this job, which may have no steps that tell its episodes apart."""
 
     least_share: float
     share: float
     speeds: tuple[BusSpeed, ...]
     rated_bytes_per_s: float | None
+    times: int
 
 
 TrafficEpisode = Episode[str, TrafficEvidence]
@@ -98,6 +101,7 @@ class Traffic(Stored):
     """Waiting and transfers of one job, span by span."""
 
     episodes: Kept[JobEpisodes[Any, Any]]
+    over: Kept[int]
     open: Kept[dict[tuple[Any, ...], _Open]]
     open_by_nccl: Kept[dict[tuple[Any, ...], _Open]]
     rated: Kept[Array]
@@ -113,6 +117,8 @@ class Traffic(Stored):
     def __init__(self, config: TrafficConfig) -> None:
         self.config = config
         self.episodes = JobEpisodes(TrafficEpisode)
+        #: Episodes that were reported and are over.
+        self.over = 0
         #: By group and number, or by group, step, operation and power of two of the bytes.
         self.open = {}
         #: The same of those that NCCL has timed.
@@ -265,12 +271,15 @@ class Traffic(Stored):
             share=float(np.median(shares)),
             speeds=self.speeds.better(self.speeds_by_nccl).fastest(_SPEEDS_TOLD),
             rated_bytes_per_s=rated or None,
+            times=self.over + 1,
         )
         reached = max((speed.bytes_per_s for speed in evidence.speeds), default=rated)
         cause: Cause = "link" if reached < _FAR_UNDER * rated else "unknown"
         self._begin_span()
         sight = Sight(least, self.config.least_share, least / max(1 - least, 0.01), cause)
-        return self.episodes.push(_JOB, window, sight, evidence)
+        episode = self.episodes.push(_JOB, window, sight, evidence)
+        self.over += episode is not None and episode.state in FINAL
+        return episode
 
 
 def _between_two(batch: CollectiveBatch, operation: Ints) -> NDArray[np.bool_] | None:
@@ -337,7 +346,7 @@ def said(episode: TrafficEpisode, config: TrafficConfig) -> Said:
         + (f" ({'; '.join(fast[:2])})" if fast else "")
         + (_LINKS_SLOW if episode.cause == "link" else _MUCH_TO_MOVE)
     )
-    return Said(Subject("communication_bound", "traffic"), evidence, summary)
+    return Said(Subject("communication_bound", nth("traffic", seen.times)), evidence, summary)
 
 
 def _bytes(size: int) -> str:

@@ -58,6 +58,19 @@ def test_a_finding_for_many_accuses_more_ranks_than_it_names(value: float, unit:
     assert accused_ranks(_for_many(value, unit, named)) == accused
 
 
+@pytest.mark.parametrize(
+    ("name", "unit", "accused"),
+    [("missing", "ranks", 512), ("ended_first", "ranks", 512), ("missing", "nodes", 64), ("waiting", "ranks", 64)],
+)
+def test_a_hang_and_a_death_may_accuse_more_ranks_than_they_name(name: str, unit: str, accused: int) -> None:
+    """They are no findings for many: whom they are about is not counted in anything else."""
+    finding = wire.decode(topics.FINDING, RELEASED.read_bytes())
+    assert isinstance(finding, Finding)
+    count = Evidence(name=name, value=512.0, unit=unit, peers=None, rule="")
+    finding = msgspec.structs.replace(finding, ranks=list(range(64)), evidence=[count])
+    assert (accused_ranks(finding), many_of(finding)) == (accused, None)
+
+
 def test_a_number_of_another_finding_counts_nothing() -> None:
     """Only a finding for many has it."""
     finding = wire.decode(topics.FINDING, RELEASED.read_bytes())

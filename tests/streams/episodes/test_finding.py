@@ -81,6 +81,13 @@ def test_the_end_is_said_in_the_detectors_words_or_as_no_longer_so():
     assert finding(episode(), said(over="Rank 2 is back."), JOB, ALL).summary == SUMMARY
 
 
+def test_the_first_sentence_does_not_end_at_a_decimal_point():
+    """Nor at the full stop in a file's name."""
+    summary = "Rank 2 (x.py) works 1.57 s a step (of 1.2 s). Everyone else waits."
+    over = finding(episode(state="recovered"), said()._replace(summary=summary), JOB, ALL)
+    assert over.summary == "Rank 2 (x.py) works 1.57 s a step (of 1.2 s): no longer so at step 90."
+
+
 def test_samples_know_no_steps():
     """A finding of a node has no steps, and its id is of the second."""
     of_node = said(Subject("idle_device", "node-0 idle GPU-0", nodes=("node-0",), devices=("GPU-0",), has_steps=False))

@@ -1,10 +1,13 @@
 """From the ends of ranks to one finding: when it is suspected, confirmed and taken back."""
 
+from types import SimpleNamespace
+
 import msgspec
 import pytest
 
+from paceline.accused_units import accused_ranks
 from paceline.events import RankEnd
-from streams.jobs.deaths import CONFIRM_S, MOST_ENDS, Deaths, said
+from streams.jobs.deaths import CONFIRM_S, MOST_ENDS, MOST_NAMED, Deaths, said
 from streams.jobs.first_death import Blockage
 from streams.snapshots import pack, unpack
 from tests.streams.job_lines import JobDiagnosis
@@ -103,6 +106,25 @@ def test_a_rank_that_runs_again_has_not_died(deaths, report):
 def test_a_second_report_on_a_rank_replaces_the_first(report):
     report(RankEnd(rank=2, time_s=100.0, how="lost"), end(0), end(1), end(3))
     assert report(own(2)).measured.why.startswith("ValueError")
+
+
+@pytest.mark.parametrize(
+    ("raise_it", "first", "lost"),
+    [
+        (1, "Died: rank 0", "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 1015 more only lost a peer"),
+        (300, "Died: ranks 0, 1, 2, 3, 4, 5, 6, 7 and 292 more", "302, 303, 304, 305, 306, 307 and 716 more only lost"),
+    ],
+)
+def test_those_who_are_not_named_are_counted(report, raise_it, first, lost):
+    """Of a large job the first of them are named, and the sentence and the title have how many there are."""
+    ranks = 1024
+    ends = [own(rank) if rank < raise_it else end(rank) for rank in range(ranks)]
+    told = said(report(*ends, expected=ranks), {})
+    assert told.summary.startswith(first)
+    assert lost in told.summary
+    assert (len(told.subject.ranks), len(told.blocked.victims)) == (min(raise_it, MOST_NAMED), MOST_NAMED)
+    counted = SimpleNamespace(ranks=told.subject.ranks, evidence=told.evidence)
+    assert accused_ranks(counted) == raise_it
 
 
 def test_the_gap_between_two_nodes_clocks_is_not_told(report):

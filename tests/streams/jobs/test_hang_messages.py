@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from paceline import columns
+from paceline import columns, words
 from paceline.events import (
     CollectiveCalls,
     CollectiveSums,
@@ -15,7 +15,8 @@ from paceline.events import (
     Speakers,
     StepTimings,
 )
-from streams.jobs.hang import MOST_NEWS, Hang, HangConfig
+from paceline.lost_time import lost_s
+from streams.jobs.hang import MOST_NEWS, MOST_TOLD, Hang, HangConfig
 from streams.jobs.waits import MOST_PLACES, Wait, Waits
 from tests.streams.job_lines import JobDiagnosis
 from tests.timings import speakers
@@ -48,12 +49,12 @@ def waits(rank, sequence, now_s):
     return steps(rank, sequence, open=[stands(rank)], now_s=now_s)
 
 
-def steps(rank, sequence, of=(), **more):
+def steps(rank, sequence, of=(), ranks=RANKS, **more):
     """A node's message of ``rank`` with the steps ``of``."""
     whole, seconds = columns.whole, columns.durations
     return StepTimings(
         **ABOUT, producer=f"p{rank}", sequence=sequence, node=f"n{rank}",
-        speakers=speakers([rank], RANKS),
+        speakers=speakers([rank], ranks),
         rank=whole([rank] * len(of)), step=whole(list(of)), start_s=columns.offsets([1.0] * len(of)),
         step_s=seconds([0.1] * len(of)), phases={}, **more,
     )  # fmt: skip
@@ -307,3 +308,57 @@ def test_a_job_that_went_on_after_a_hang_has_not_died_of_it(job):
         job.update(calls(rank, 3, rows=[1]))
     (died,) = (one for rank in range(RANKS) for one in job.update(ends(rank, 9)) if one.kind == "died")
     assert "hung" not in died.summary
+
+
+def two_groups(restart_s=0.0):
+    """The findings of a job of eight ranks that wait for rank 7 before the first step has ended: three of them in a
+    group of their own, from 190 s on the other four in that of all ranks. At 400 s all go on."""
+    verdicts, found = JobDiagnosis(), []
+    for rank in range(8):
+        for group in ("world", "dp1") if rank % 2 else ("world",):
+            verdicts.collectives.hang.waits.reach(rank, group, 99)
+    for sequence, now_s in enumerate(range(110, 410, 10)):
+        if now_s == restart_s:
+            verdicts = JobDiagnosis.restore(verdicts.snapshot())
+        for rank in range(7):
+            group, size, start_s = ("dp1", 4, 100.0) if rank % 2 else ("world", 8, 190.0)
+            call = OpenCollective(
+                rank=rank, group=group, group_size=size, seq=100, operation="all_reduce", start_s=start_s
+            )
+            waiting = [call] if start_s < now_s < 400 else []
+            found += verdicts.update(steps(rank, sequence, ranks=8, open=waiting, now_s=float(now_s)))
+    return found
+
+
+def test_a_hang_keeps_its_id_while_it_is_named_by_another_collective():
+    """Who reads the findings sees it confirmed and over, and no second one; also across a restart."""
+    found = two_groups()
+    assert [one.state for one in found][-1] == "recovered"
+    assert {one.group for one in found} == {"dp1", "world"}
+    assert len({one.id for one in found}) == 1
+    assert [one.revision for one in found] == list(range(1, len(found) + 1))
+    assert two_groups(restart_s=250.0) == found
+
+
+def test_a_hang_before_the_first_step_has_ended_costs_the_job_its_time():
+    """Of step 0: findings that count no steps are of nodes, and left out of what a job has lost."""
+    last = two_groups()[-1]
+    assert (last.first_step, last.last_step) == (0, 0)
+    assert lost_s([last]) == last.cost.lost_s > 0.0
+
+
+@pytest.mark.parametrize(
+    ("missing", "title"),
+    [(512, "Hang: ranks 0, 1, 2, 3, 4, 5 and 506 more"), (3, "Hang: ranks 0, 1, 2")],
+)
+def test_missing_ranks_that_are_not_named_are_counted(missing, title):
+    """In the title as in the sentence; where all are named, their number is no evidence of its own."""
+    verdicts, ranks = JobDiagnosis(), 1024
+    for rank in range(ranks):
+        verdicts.collectives.hang.waits.reach(rank, "world", 0)
+    message = steps(
+        ranks - 1, 0, ranks=ranks, open=[stands(rank, ranks) for rank in range(missing, ranks)], now_s=131.0
+    )
+    (found,) = verdicts.update(message)
+    assert words.verdict(found) == title
+    assert [one.value for one in found.evidence if one.name == "missing"] == [missing] * (missing > MOST_TOLD)

@@ -76,6 +76,19 @@ def test_restored_it_goes_on(run):
     assert run([0.05] * 5, links=again, start=5) == run([0.05] * 5, links=links, start=5)
 
 
+def test_each_time_that_a_link_is_slow_is_an_episode_of_its_own(run):
+    """A job may have no step numbers: a second finding of the first one's id would be taken for a late revision."""
+    links, names = SlowLinks(LinksConfig()), []
+    for start in (0, 12, 24):
+        names.append(said(run([0.05] * 8, links=links, start=start)[1], AccusedRank(2)).subject.name)
+        over = run([0.001] * 4, links=links, start=start + 8)[1]
+        assert (over.state, said(over, AccusedRank(2)).subject.name) == ("recovered", names[-1])
+        again = SlowLinks(LinksConfig())
+        again.load(links.state())
+        links = again
+    assert names == ["rank 2 link", "rank 2 link time 2", "rank 2 link time 3"]
+
+
 def test_its_words_name_both_distances(run):
     """The sentence and the subject's name."""
     told = said(run([0.05] * 8)[1], AccusedRank(2, "node-1"))

@@ -111,6 +111,20 @@ def test_restored_in_a_window_it_goes_on(run):
     assert run([0.6] * RANKS, traffic=again, **after) == run([0.6] * RANKS, traffic=traffic, **after) != ([], None)
 
 
+def test_each_time_that_a_job_is_bound_is_an_episode_of_its_own(run):
+    """It may have no step numbers: a second finding of the first one's id would be taken for a late revision."""
+    traffic, names = Traffic(TrafficConfig()), []
+    for start in (0, 100):
+        for at, waits in ((start, 0.6), (start + 50, 0.05)):
+            told, last = run([waits] * RANKS, seconds=50, start=at, traffic=traffic)
+            names.append((told[-1][1], said(last, TrafficConfig()).subject.name))
+        again = Traffic(TrafficConfig())
+        again.load(traffic.state())
+        traffic = again
+    first, second = "traffic", "traffic time 2"
+    assert names == [("confirmed", first), ("recovered", first), ("confirmed", second), ("recovered", second)]
+
+
 NCCL_GROUP = "0x7f8c496ae9f661 all_reduce"
 
 
