@@ -57,3 +57,18 @@ def test_rows_go_out_with_the_reasons_of_the_others(looked):
 def test_a_node_without_gpus_says_nothing_of_them(looked):
     """There is nobody to be told of."""
     assert looked(gpus=0, lost=0).cut(**WHO) is None
+
+
+def test_a_driver_that_lists_no_processes_costs_no_row(nvml, gpus):
+    """A driver without any call for them: every sample is a row, an XID is in one of them, and the reason is there."""
+    for gpu in nvml.gpus:
+        for version in ("", "_v2"):
+            gpu.refuse[f"nvmlDeviceGetComputeRunningProcesses{version}"] = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
+    nvml.gpus[0].xids.append(79)
+    buffer = GpuBuffer(gpus, ProcessOwners())
+    for _ in range(10):
+        buffer.sample()
+    event = buffer.cut(**WHO)
+
+    assert (len(event.time_s), sum(event.xid)) == (20, 79)
+    assert event.not_measured["processes[0]"] == "not known to this driver"
