@@ -15,7 +15,7 @@ from .mig import MigInstance, instances
 from .pcie import Throughput
 
 log = logging.getLogger("paceline.collect.gpu")
-#: Seconds until a driver that is absent, or whose devices are all lost, is looked for again.
+#: Seconds until a driver that is absent or has no device, or whose devices are all lost, is looked for again.
 RECONNECT_S = 60.0
 
 
@@ -37,25 +37,27 @@ class Gpus:
         self._look_again_s = float("-inf")
         self._lost: dict[str, str | None] = {}
         self._beside: set[str] = set()
+        #: The driver chosen last and how many GPUs it counted, as logged.
+        self._counted: tuple[str, int] | None = None
 
     def look(self, now_s: float) -> bool:
         """Find driver and devices that are not there yet, when it is time; return whether that changed anything."""
         if now_s < self._look_again_s:
             return False
         self._look_again_s = now_s + RECONNECT_S
-        if self.driver is None or (self.devices and all(device.lost is not None for device in self.devices)):
+        if self.driver is None or all(device.lost is not None for device in self.devices):
             return self._look_again()
         changed = [self._open(self.driver, index) for index in list(self._missing)]
         return self._part(self.driver) or any(changed)
 
     def _look_again(self) -> bool:
-        told, before, missing = self.absent, self.uuids, self._missing
+        reported, before, missing = self.absent, self.uuids, self._missing
         self._disconnect()
         self._missing = missing
         self.absent = self._connect()
-        if self.absent is not None and self.absent != told:
+        if self.absent is not None and self.absent != reported:
             log.warning("GPUs not measured: %s; the host is measured all the same", self.absent)
-        return self.absent is None and (told is not None or before != self.uuids)
+        return reported != self.absent or before != self.uuids
 
     def _connect(self) -> str | None:
         """Choose a driver and open its devices; return why there is none."""
@@ -68,6 +70,7 @@ class Gpus:
                 why.append(driver.reason(error))
                 _close(driver)
         if not counted:
+            self._counted = None
             return "; ".join(why)
         # The first that has a GPU; the sort is stable.
         counted.sort(key=lambda one: one[1] == 0)
@@ -77,7 +80,9 @@ class Gpus:
                 self._beside.add(other.name)
                 log.warning("GPUs are measured by %s; those of %s beside them are not", driver.name, other.name)
             _close(other)
-        log.info("%d GPUs, measured by %s", count, driver.name)
+        if self._counted != (driver.name, count):
+            self._counted = driver.name, count
+            log.info("%d GPUs, measured by %s", count, driver.name)
         self.driver, self._throughput = driver, Throughput(driver)
         self._missing = {index: why for index, why in self._missing.items() if index < count}
         for index in range(count):
@@ -117,10 +122,9 @@ class Gpus:
         before = [device.uuid for device in self.devices if isinstance(device, MigInstance)]
         first = max([*(gpu.index for gpu in gpus), *self._missing], default=-1) + 1
         found = instances(driver, gpus, first)
-        if before == [one.uuid for one in found]:
-            return False
+        # The handle of one that was destroyed is invalid, though another in its place has the same UUID.
         self.devices = [*gpus, *found]
-        return True
+        return before != [one.uuid for one in found]
 
     @property
     def uuids(self) -> list[str]:

@@ -18,7 +18,7 @@ from paceline.gpu.readings import scaled
 from paceline.pressure import pressure
 
 from .cpu import Cpu
-from .kernel import network_errors, physical, tcp_retransmits
+from .kernel import cards, disks, network_errors, tcp_retransmits
 from .rapl import Rapl
 from .rates import Rate
 from .sample_columns import HOST_COLUMNS
@@ -100,22 +100,22 @@ class Host:
 
     def _disks(self, now_s: float) -> tuple[Any, ...]:
         counters = psutil.disk_io_counters(perdisk=True)
-        disks = {name: counters[name] for name in physical(self._sys / "block") if name in counters}
-        if not disks:
+        counted = {name: counters[name] for name in disks(self._sys) if name in counters}
+        if not counted:
             raise UnanswerableError("no disk of its own in /sys/block")
         return (
-            self._rate("disk_read", {name: disk.read_bytes for name, disk in disks.items()}, now_s),
-            self._rate("disk_write", {name: disk.write_bytes for name, disk in disks.items()}, now_s),
+            self._rate("disk_read", {name: disk.read_bytes for name, disk in counted.items()}, now_s),
+            self._rate("disk_write", {name: disk.write_bytes for name, disk in counted.items()}, now_s),
         )
 
     def _network(self, now_s: float) -> tuple[Any, ...]:
         counters = psutil.net_io_counters(pernic=True)
-        cards = {name: counters[name] for name in physical(self._sys / "class" / "net") if name in counters}
-        if not cards:
+        counted = {name: counters[name] for name in cards(self._sys) if name in counters}
+        if not counted:
             raise UnanswerableError("no network card but the loopback in /sys/class/net")
         return (
-            self._rate("network_rx", {name: card.bytes_recv for name, card in cards.items()}, now_s),
-            self._rate("network_tx", {name: card.bytes_sent for name, card in cards.items()}, now_s),
+            self._rate("network_rx", {name: card.bytes_recv for name, card in counted.items()}, now_s),
+            self._rate("network_tx", {name: card.bytes_sent for name, card in counted.items()}, now_s),
         )
 
     def _rate(self, kind: str, counters: dict[str, int], now_s: float) -> float | None:

@@ -4,6 +4,7 @@ Rule of this file: readers with the folder as an argument. A file that is missin
 empty result, never 0. Everything under /sys/class is re-listed each time: interfaces come and go.
 """
 
+import re
 from pathlib import Path
 
 from paceline.events import NetworkErrors
@@ -24,6 +25,8 @@ DRIVER_COUNTERS = (
     *("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err", "duplicate_request"),
     *("out_of_buffer", "np_cnp_sent", "rp_cnp_handled", "roce_slow_restart", "req_transport_retries_exceeded"),
 )
+#: A path to an NVMe disk; the kernel joins the paths into one disk, their head, whose name has no ``c`` part.
+_NVME_PATH = re.compile(r"(nvme\d+)c\d+(n\d+)")
 
 
 def tcp_retransmits(path: Path) -> int | None:
@@ -55,6 +58,22 @@ def physical(folder: Path) -> list[str]:
     names = entries(folder)
     real = [name for name in names if (folder / name / "device").exists()]
     return real or [name for name in names if name != "lo" and not name.startswith(("ifb", "loop", "ram", "zram"))]
+
+
+def cards(sys: Path) -> list[str]:
+    """The network cards whose traffic may be added up.
+
+    Not those below another card that counts theirs as its own, as Azure's virtual functions; a bond is no card.
+    """
+    folder = sys / "class" / "net"
+    return [name for name in physical(folder) if not (folder / name / "master" / "device").exists()]
+
+
+def disks(sys: Path) -> list[str]:
+    """The disks whose traffic may be added up: the paths of an NVMe disk, not its head, which counts them."""
+    names = physical(sys / "block")
+    heads = {"".join(path.groups()) for name in names if (path := _NVME_PATH.fullmatch(name))}
+    return [name for name in names if name not in heads]
 
 
 def entries(folder: Path) -> list[str]:

@@ -4,6 +4,7 @@ Rule of this file: it keeps what was published last and asks no driver. A column
 a GPU or host that nobody samples any more is gone after ``fresh_s`` seconds.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -20,8 +21,9 @@ from paceline.topics import Topic
 from .publishers import EventPublisher
 from .sample_columns import HOST_COLUMNS
 
-#: GPUs, interfaces and counters that are told of at most.
-MOST_DEVICES, MOST_COUNTERS = 256, 256
+log = logging.getLogger("paceline.collect.meters")
+#: GPUs, and error counters of all interfaces, at most: 12 InfiniBand ports have 276.
+MOST_DEVICES, MOST_COUNTERS = 256, 4096
 #: Seconds that samples are told for when no newer ones come, at least.
 FRESH_S = 30.0
 _MASK = "throttle_reasons"
@@ -159,6 +161,7 @@ class NewestSamples:
         self._devices: dict[str, tuple[float, dict[str, float]]] = {}
         self._host: tuple[float, dict[str, float]] | None = None
         self._errors: dict[tuple[str, ...], float] = {}
+        self._left_out = False
         self._named: dict[str, tuple[str, str]] = {}
 
     def hear(self, event: Any) -> None:
@@ -201,6 +204,13 @@ class NewestSamples:
             for one in event.network_errors
             for name, count in one.counters.items()
         }
+        if len(errors) > MOST_COUNTERS and not self._left_out:
+            log.warning(
+                "%d error counters of interfaces: those after the first %d are no metrics; not logged again",
+                len(errors),
+                MOST_COUNTERS,
+            )
+            self._left_out = True
         self._errors = dict(sorted(errors.items())[:MOST_COUNTERS])
 
     def waits(self) -> str | None:

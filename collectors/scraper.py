@@ -30,6 +30,8 @@ from .row_batch import RowBatch
 log = logging.getLogger("paceline.collect.dcgm")
 #: Seconds between two scrapes at least: exporters renew their numbers every 30 s unless told otherwise.
 SCRAPE_S = 5.0
+#: A sample that comes so many seconds early, or a tenth of the interval, is in time: threads wake a little unevenly.
+SLACK_S = 0.1
 #: Seconds that one answer may take, and bytes that it may have.
 TIMEOUT_S = 5.0
 MOST_BYTES = 16 * 2**20
@@ -123,7 +125,7 @@ class ExporterBuffer:
             self._due_s = now_s + self._backoff.next_s()
             self._say_away(str(error), now_s)
             return
-        self._due_s = now_s + self._every_s
+        self._due_s = now_s + self._every_s - min(SLACK_S, self._every_s / 10)
         self._backoff.reset()
         if self._away is not None:
             log.warning("the dcgm-exporter answers again")

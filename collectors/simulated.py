@@ -322,8 +322,15 @@ class SimulatedNvml:
         answer.value.ullVal = int(_FIELDS[name](gpu, self._elapsed_s())) if first else 0
         return answer
 
+    @pynvml.throwOnVersionMismatch  # type: ignore[untyped-decorator]
     def nvmlDeviceGetComputeRunningProcesses(self, gpu: SimulatedGpu) -> list[Any]:
-        self._ask("nvmlDeviceGetComputeRunningProcesses", gpu)
+        return self._processes("nvmlDeviceGetComputeRunningProcesses", gpu)
+
+    def nvmlDeviceGetComputeRunningProcesses_v2(self, gpu: SimulatedGpu) -> list[Any]:
+        return self._processes("nvmlDeviceGetComputeRunningProcesses_v2", gpu)
+
+    def _processes(self, call: str, gpu: SimulatedGpu) -> list[Any]:
+        self._ask(call, gpu)
         return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in gpu.processes]
 
     def nvmlSystemGetProcessName(self, pid: int) -> str:
@@ -381,7 +388,7 @@ _OF_A_LINK = {"NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS"}
 #: What an instance under MIG answers itself.
 _OF_AN_INSTANCE = {
     *("nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"),
-    *("nvmlDeviceGetAttributes_v2", "nvmlDeviceGetComputeRunningProcesses"),
+    *("nvmlDeviceGetAttributes_v2", "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2"),
     *("nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetComputeInstanceId"),
 }
 _FIELDS: dict[str, Callable[[SimulatedGpu, float], float]] = {

@@ -27,7 +27,8 @@ SERVICES = (
     ),
     Service(
         "Collectors: `paceline collect --web-port 9401`",
-        "The newest sample of this node's GPUs and host. [collectors.md](collectors.md) says where each comes from.",
+        f"The newest sample of this node's GPUs, {collectors.MOST_DEVICES} at most, and of its host, with at most "
+        f"{collectors.MOST_COUNTERS:,} error counters. [collectors.md](collectors.md) says where each comes from.",
         collectors.METERS,
     ),
     Service(

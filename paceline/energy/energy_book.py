@@ -65,6 +65,8 @@ class NodeEnergy(msgspec.Struct):
         if name:
             self.newest_device_s = start_s
         else:
+            if start_s < self.newest_host_s:  # The clock was set back, and it is that of the devices, too.
+                self.newest_device_s = min(self.newest_device_s, start_s)
             self.newest_host_s = start_s
         return True
 
@@ -153,8 +155,12 @@ class EnergyBook:
         return max(node.newest_device_s, node.newest_host_s - 2 * self.length_s)
 
     def _settle(self, cluster: str, node: NodeEnergy, before_s: float) -> None:
-        """Share the host's joules of the windows before ``before_s``, and forget who had its GPUs then."""
-        for start_s in sorted(start_s for start_s in node.hosts if start_s < before_s):
+        """Share the host's joules of the windows before ``before_s``, and forget who had its GPUs then.
+
+        Those after the host's newest are shared, too: its clock was set back, and nothing more comes of that time.
+        """
+        newest_s = node.newest_host_s
+        for start_s in sorted(start_s for start_s in node.hosts if start_s < before_s or start_s > newest_s):
             cpu_j, dram_j = node.hosts.pop(start_s)
             shares, word = node.users(start_s)
             for job, share in shares.items():
@@ -162,8 +168,9 @@ class EnergyBook:
                 self._job(cluster, job).add_host(start_s, self.length_s, part_cpu_j, part_dram_j, word)
             if not shares:
                 node.idle_host_j += (cpu_j or 0.0) + (dram_j or 0.0)
-        for start_s in sorted(node.holders)[: max(0, len(node.holders) - _MOST_OPEN)]:
-            del node.holders[start_s]
+        # The oldest go by when they came: after a clock was set back, the newest have the lowest starts.
+        while len(node.holders) > _MOST_OPEN:
+            del node.holders[next(iter(node.holders))]
 
     def _describe(self, event: JobDescribed) -> None:
         self._job(event.cluster, event.job).describe(event)

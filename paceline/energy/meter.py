@@ -5,7 +5,7 @@ it cannot say is power x time, and is called so; what neither says is None. What
 does where that is not so:
 
 - times are of one clock, in order. Who comes late, or twice, is left out; a clock that was set back for more than
-  ``BACK_S`` is believed.
+  ``BACK_S`` is believed. One that was set back for less costs no joules of the counter: it has them once time goes on.
 - the counter only grows, in joules. Where it falls, the driver was loaded again: that interval is power x time, without
   power what the counter says from 0 on (too little rather than too much).
 - it grows no faster than ``MARGIN`` times the power limit. A jump beyond is not believed: power x time.
@@ -84,10 +84,12 @@ class EnergyMeter(msgspec.Struct):
             return None
         if at_s <= self.at_s:
             return None
-        self.early_s = None
         since_s, gap = self.at_s, at_s - self.at_s > GAP_S
+        # Time that has passed twice, if the clock was set back.
+        again_s = 0.0 if self.early_s is None else min(since_s - self.early_s, BACK_S)
+        self.early_s = None
         by_power_j = None if gap else self._by_power(at_s - since_s, power_w)
-        told = self._told(at_s, energy_j, by_power_j, most_w)
+        told = self._told(at_s, energy_j, by_power_j, most_w, again_s)
         self.power_w = power_w
         if told is None:
             if gap and power_w is not None:
@@ -119,9 +121,9 @@ class EnergyMeter(msgspec.Struct):
         return seconds * sum(ends) / len(ends) if ends else None
 
     def _told(
-        self, at_s: float, energy_j: float | None, by_power_j: float | None, most_w: float
+        self, at_s: float, energy_j: float | None, by_power_j: float | None, most_w: float, again_s: float
     ) -> tuple[float, Source] | None:
-        """The joules since ``self.at_s``, and what tells them."""
+        """The joules since ``self.at_s``, and what tells them; the counter had ``again_s`` longer for them."""
         if self.counter_j is None:
             self._anchor(at_s, energy_j)
             return None if by_power_j is None else (by_power_j, "power")
@@ -139,7 +141,7 @@ class EnergyMeter(msgspec.Struct):
         if grown_j <= 0:
             dead = span_s >= STILL_S
             return self._stand_in(by_power_j, "power" if dead else "counter") or (None if dead else (0.0, "counter"))
-        if grown_j > most_w * span_s + slack_j:
+        if grown_j > most_w * (span_s + again_s) + slack_j:
             self._anchor(at_s, energy_j)
             return None if by_power_j is None else (by_power_j, "power")
         return self._moved(at_s, energy_j, grown_j, dead=span_s >= STILL_S), "counter"

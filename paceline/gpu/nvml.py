@@ -133,8 +133,12 @@ class Nvml:
         return ()
 
     def running(self, handle: Any) -> list[Running]:
-        """The processes on a device."""
-        answered = self.library.nvmlDeviceGetComputeRunningProcesses(handle)
+        """The processes on a device; a driver older than the binding's call, such as R470, has the one before it."""
+        nvml = self.library
+        try:
+            answered = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        except nvml.NVMLLibraryMismatchError:
+            answered = nvml.nvmlDeviceGetComputeRunningProcesses_v2(handle)
         return [Running(process.pid, whole(process.usedGpuMemory)) for process in answered]
 
     def process_name(self, pid: int) -> str:
@@ -145,8 +149,9 @@ class Nvml:
             return ""
 
     def errors(self) -> tuple[type[Exception], ...]:
-        """A driver or binding that lacks a call raises AttributeError; strings may be none."""
-        return (self.library.NVMLError, AttributeError, UnanswerableError, UnicodeDecodeError)
+        """A driver or binding that lacks a call may raise what is no NVMLError; strings may be none."""
+        nvml = self.library
+        return (nvml.NVMLError, nvml.NVMLLibraryMismatchError, AttributeError, UnanswerableError, UnicodeDecodeError)
 
     def reason(self, error: Exception) -> str:
         """Why there is no answer, in a few words."""
@@ -154,6 +159,8 @@ class Nvml:
             return "not known to this version of nvidia-ml-py"
         if isinstance(error, UnicodeDecodeError):
             return UNREADABLE
+        if isinstance(error, self.library.NVMLLibraryMismatchError):
+            return "not known to this driver"
         code = getattr(error, "value", None)
         for name, words in _WORDS.items():
             if code is not None and code == getattr(self.library, name):

@@ -352,5 +352,5 @@ def test_rocm_that_comes_later_is_found(smi, clock):
     loads[0] = lambda: AmdSmi(smi)
     clock.now_s += RECONNECT_S
 
-    assert (before, gpus.look(clock.now_s), len(gpus.sample(clock.now_s))) == (False, True, 2)
+    assert (before, gpus.look(clock.now_s), len(gpus.sample(clock.now_s))) == (True, True, 2)
     gpus.close()

@@ -1,12 +1,14 @@
 """What a look at the GPUs leaves to be published: their rows, or that none of them opens."""
 
 import time
+from types import SimpleNamespace
 
 import pynvml
 import pytest
 
+from collectors import buffers
 from collectors.buffers import GpuBuffer
-from collectors.gpu import Gpus
+from collectors.gpu import RECONNECT_S, Gpus
 from collectors.processes import ProcessOwners
 from collectors.simulated import SimulatedNvml
 from paceline import wire
@@ -57,3 +59,39 @@ def test_rows_go_out_with_the_reasons_of_the_others(looked):
 def test_a_node_without_gpus_says_nothing_of_them(looked):
     """There is nobody to be told of."""
     assert looked(gpus=0, lost=0).cut(**WHO) is None
+
+
+def test_a_driver_that_lists_no_processes_costs_no_row(nvml, gpus):
+    """A driver without any call for them: every sample is a row, an XID is in one of them, and the reason is there."""
+    for gpu in nvml.gpus:
+        for version in ("", "_v2"):
+            gpu.refuse[f"nvmlDeviceGetComputeRunningProcesses{version}"] = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
+    nvml.gpus[0].xids.append(79)
+    buffer = GpuBuffer(gpus, ProcessOwners())
+    for _ in range(10):
+        buffer.sample()
+    event = buffer.cut(**WHO)
+
+    assert (len(event.time_s), sum(event.xid)) == (20, 79)
+    assert event.not_measured["processes[0]"] == "not known to this driver"
+
+
+def test_a_driver_that_goes_away_is_in_the_next_inventory(nvml, gpus, clock, monkeypatch):
+    """With the reason; processes that were seen on its GPUs a moment ago go with them."""
+    monkeypatch.setattr(buffers, "time", SimpleNamespace(monotonic=clock, time=time.time))
+    nvml.gpus[0].processes = [(4711, None)]
+    buffer = GpuBuffer(gpus, ProcessOwners())
+    clock.now_s += RECONNECT_S - 2.0
+    buffer.sample()
+    assert [one.pid for one in buffer.cut(**WHO).processes] == [4711]
+    assert len(buffer.inventory()["devices"]) == 2
+    for gpu in nvml.gpus:
+        gpu.lost = pynvml.NVML_ERROR_GPU_IS_LOST
+    nvml.init_error = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
+    for _ in range(2):
+        clock.now_s += 1.0
+        buffer.sample()
+
+    inventory = buffer.inventory()
+    assert (inventory["devices"], inventory["not_measured"]["devices"]) == ([], "NVIDIA driver not loaded")
+    assert buffer.holders().processes == frozenset()

@@ -53,7 +53,7 @@ def test_a_driver_that_comes_later_is_found(clock):
     nvml.init_error = None
     clock.now_s += RECONNECT_S
 
-    assert (before, gpus.look(clock.now_s), len(gpus.sample(clock.now_s))) == (False, True, 2)
+    assert (before, gpus.look(clock.now_s), len(gpus.sample(clock.now_s))) == (True, True, 2)
     gpus.close()
 
 
@@ -131,3 +131,33 @@ def test_a_node_without_gpus_has_no_reason(clock):
 
     assert (gpus.absent, gpus.uuids, gpus.not_measured()) == (None, [], {})
     gpus.close()
+
+
+def test_gpus_of_a_driver_that_had_none_are_found(clock, caplog):
+    """Whichever driver gets them; until then later looks change nothing and log nothing."""
+    caplog.set_level(logging.INFO)
+    first, second = SimulatedNvml(0, now=clock), SimulatedNvml(0, now=clock)
+    gpus = Gpus(lambda: Nvml(first), lambda: Nvml(second))
+    changed = []
+    for _ in range(4):
+        changed.append(gpus.look(clock.now_s))
+        clock.now_s += RECONNECT_S
+    second.gpus = SimulatedNvml(2, now=clock).gpus
+
+    assert (changed, gpus.look(clock.now_s)) == ([True, False, False, False], True)
+    assert gpus.uuids == [gpu.uuid for gpu in second.gpus]
+    assert [record.getMessage().partition(",")[0] for record in caplog.records] == ["0 GPUs", "2 GPUs"]
+    gpus.close()
+
+
+def test_a_driver_that_goes_away_is_a_change(nvml, gpus, sample, clock):
+    """Once: with it go the devices, and the reason is there from that look on."""
+    for gpu in nvml.gpus:
+        gpu.lost = pynvml.NVML_ERROR_GPU_IS_LOST
+    sample()
+    nvml.init_error = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
+    clock.now_s += RECONNECT_S
+
+    assert (gpus.look(clock.now_s), gpus.uuids, gpus.absent) == (True, [], "NVIDIA driver not loaded")
+    clock.now_s += RECONNECT_S
+    assert gpus.look(clock.now_s) is False

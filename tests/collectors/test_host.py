@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -183,3 +184,21 @@ def test_a_collector_that_shares_its_group_with_others_tells_of_the_kernels_quot
         collector.stdout.close()
         until(lambda: not (folder / "tasks").read_text().strip())
         folder.rmdir()
+
+
+def test_what_two_names_carry_together_counts_once(tree, monkeypatch):
+    """A card and its virtual function, and an NVMe disk with its path, count the same bytes."""
+    for name in ("class/net/eth0", "class/net/enP1s1", "block/nvme0n1", "block/nvme0c0n1"):
+        (tree / "sys" / name / "device").mkdir(parents=True, exist_ok=True)
+    (tree / "sys/class/net/enP1s1/master").symlink_to("../eth0")
+    host, rows = Host(tree / "proc", tree / "sys"), []
+    for now_s in (1.0, 2.0):
+        counters = SimpleNamespace(
+            bytes_recv=500 * now_s, bytes_sent=500 * now_s, read_bytes=500 * now_s, write_bytes=500 * now_s
+        )
+        both = dict.fromkeys(("eth0", "enP1s1", "nvme0n1", "nvme0c0n1"), counters)
+        monkeypatch.setattr(psutil, "net_io_counters", lambda pernic, both=both: both)
+        monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk, both=both: both)
+        rows.append(host.sample(now_s))
+
+    assert (rows[1]["network_rx_bytes_per_s"], rows[1]["disk_read_bytes_per_s"]) == (500.0, 500.0)

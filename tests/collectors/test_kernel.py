@@ -40,6 +40,35 @@ def test_a_container_sees_its_own_interface(tmp_path):
     assert kernel.physical(tmp_path) == ["eth0"]
 
 
+def test_a_card_below_another_is_in_the_others_traffic(tmp_path):
+    """Azure's eth0 counts what its virtual function carries; a bond is no card, so those below it count."""
+    net = tmp_path / "class/net"
+    for name in ("eth0/device", "enP1s1/device", "eth2/device", "eth3/device", "bond0"):
+        (net / name).mkdir(parents=True)
+    for name, master in (("enP1s1", "eth0"), ("eth2", "bond0"), ("eth3", "bond0")):
+        (net / name / "master").symlink_to(f"../{master}")
+
+    assert kernel.cards(tmp_path) == ["eth0", "eth2", "eth3"]
+
+
+def test_errors_of_a_card_below_another_are_its_own(tmp_path):
+    """The card above adds up the traffic of the one below, not its errors."""
+    for name in ("eth0", "enP1s1"):
+        (tmp_path / "class/net" / name / "device").mkdir(parents=True)
+        put(tmp_path, f"class/net/{name}/statistics/rx_crc_errors", "3\n")
+    (tmp_path / "class/net/enP1s1/master").symlink_to("../eth0")
+
+    assert [errors.interface for errors in kernel.network_errors(tmp_path)] == ["enP1s1", "eth0"]
+
+
+def test_an_nvme_disk_counts_by_its_paths(tmp_path):
+    """The head of several paths has their traffic once more; a disk without paths counts itself."""
+    for name in ("nvme0n1", "nvme0c0n1", "nvme0c1n1", "nvme0n2", "nvme1n1", "sda"):
+        (tmp_path / "block" / name / "device").mkdir(parents=True)
+
+    assert kernel.disks(tmp_path) == ["nvme0c0n1", "nvme0c1n1", "nvme0n2", "nvme1n1", "sda"]
+
+
 def test_errors_of_cards_and_infiniband_ports(tmp_path):
     """Network cards and each InfiniBand port give the counters that they have, and no others."""
     (tmp_path / "class/net/eth0/device").mkdir(parents=True)

@@ -8,8 +8,17 @@ import urllib.request
 import pytest
 from msgspec import structs
 
-from collectors.meters import DEVICE, FRESH_S, HOST, METERS, MOST_DEVICES, MeteredPublisher, NewestSamples
-from paceline.events import DeviceDescribed, DeviceSamples, HostSamples, NodeDescribed
+from collectors.meters import (
+    DEVICE,
+    FRESH_S,
+    HOST,
+    METERS,
+    MOST_COUNTERS,
+    MOST_DEVICES,
+    MeteredPublisher,
+    NewestSamples,
+)
+from paceline.events import DeviceDescribed, DeviceSamples, HostSamples, NetworkErrors, NodeDescribed
 from paceline.exposition import text
 from paceline.gpu.sample_rows import DEVICE_COLUMNS
 from paceline.topics import HOST as HOST_TOPIC
@@ -113,6 +122,28 @@ def test_the_host(samples):
     values = told(samples)
     assert values['paceline_host_cpu_ratio{node="n"}'] == 0.5
     assert values['paceline_host_tcp_retransmits_total{node="n"}'] == 2
+
+
+def errors_of(ports, counters):
+    """So many counters of each of so many InfiniBand ports."""
+    counts = {f"counter_{number:02}": 1 for number in range(counters)}
+    return [NetworkErrors(interface=f"mlx5_{port:03}/1", kind="infiniband", counters=counts) for port in range(ports)]
+
+
+def test_every_port_of_a_large_node_has_its_counters(samples):
+    """As many as a node with 24 InfiniBand ports has, to the last one."""
+    samples.hear(structs.replace(host_samples(), network_errors=errors_of(24, 23)))
+    lines = [line for line in told(samples) if line.startswith("paceline_host_network_errors_total{")]
+    assert len(lines) == 24 * 23
+    assert any('interface="mlx5_023/1"' in line for line in lines)
+
+
+def test_counters_beyond_the_most_are_left_out_with_one_warning(samples, caplog):
+    """Bounded whatever a node has, and logged once."""
+    for _ in range(3):
+        samples.hear(structs.replace(host_samples(), network_errors=errors_of(MOST_COUNTERS // 16 + 1, 16)))
+    assert sum(line.startswith("paceline_host_network_errors_total{") for line in told(samples)) == MOST_COUNTERS
+    assert [record.getMessage()[:44] for record in caplog.records] == ["4112 error counters of interfaces: those aft"]
 
 
 def test_what_is_no_longer_sampled_vanishes(samples, clock):

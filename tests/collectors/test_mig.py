@@ -76,6 +76,24 @@ def test_instances_come_and_go(found, split, clock):
     assert found.look(clock.now_s) is False
 
 
+def test_an_instance_that_is_made_again_is_measured_again(found, nvml, split, clock):
+    """In the same place it has the same UUID: no change to report, but the handle before is invalid."""
+    gone, real = split.instances[0], nvml.nvmlDeviceGetMemoryInfo
+
+    def memory(handle, version=None):
+        if handle is gone:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        return real(handle, version)
+
+    nvml.nvmlDeviceGetMemoryInfo = memory
+    split.instances[0] = SimulatedInstance(split, 0)
+    assert dict(found.sample(clock.now_s))[gone.uuid]["fb_used_bytes"] is None
+    clock.now_s += RECONNECT_S
+
+    assert found.look(clock.now_s) is False
+    assert dict(found.sample(clock.now_s))[gone.uuid]["fb_used_bytes"] == 3 * GIB
+
+
 def test_an_instance_that_is_destroyed_meanwhile_is_not_measured(found, nvml, split, clock):
     """Its handle is invalid from then on: a reason, no error, and its neighbour goes on."""
     real = nvml.nvmlDeviceGetMemoryInfo

@@ -107,3 +107,28 @@ def test_a_device_that_hides_its_processes_says_so(nvml, gpus, proc):
     found, why = processes(gpus.driver, gpus.devices, ProcessOwners(proc.root))
 
     assert ([process.pid for process in found], why) == ([7], {"processes[0]": "no permission"})
+
+
+def test_a_driver_without_the_newest_call_is_asked_by_the_one_before(nvml, gpus, proc):
+    """As R470, which the binding answers for with an error that is not NVML's own."""
+    for gpu in nvml.gpus:
+        gpu.refuse["nvmlDeviceGetComputeRunningProcesses"] = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
+    nvml.gpus[1].processes = [(7, 1024)]
+    found, why = processes(gpus.driver, gpus.devices, ProcessOwners(proc.root))
+
+    assert ([(process.device, process.pid) for process in found], why) == ([(1, 7)], {})
+
+
+def test_a_library_that_does_not_fit_the_driver_is_a_reason(nvml, gpus, proc):
+    """The binding's own error for it costs the processes of that GPU and nothing else."""
+
+    @pynvml.throwOnVersionMismatch
+    def unversioned(handle):
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+
+    nvml.nvmlDeviceGetComputeRunningProcesses = nvml.nvmlDeviceGetComputeRunningProcesses_v2 = unversioned
+
+    assert processes(gpus.driver, gpus.devices, ProcessOwners(proc.root)) == (
+        [],
+        {f"processes[{index}]": "not known to this driver" for index in range(2)},
+    )

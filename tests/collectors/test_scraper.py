@@ -99,6 +99,15 @@ def test_it_is_asked_when_it_is_time(clock):
     assert asked == [1000.0, 1005.0, 1010.0]
 
 
+def test_a_sample_that_comes_a_hair_early_is_a_scrape(clock):
+    """Samples as seldom as scrapes are due come unevenly by fractions of a millisecond: none is left out."""
+    asked = []
+    buffer = buffer_of(lambda: asked.append(clock()) or text(), clock, every_s=5.0)
+    for clock.now_s in (1000.0002, 1005.0001, 1010.00005):
+        buffer.sample()
+    assert asked == [1000.0002, 1005.0001, 1010.00005]
+
+
 def test_away_and_back_are_said_once(clock, caplog):
     """Each outage one warning, and one when it is over; the inventory says why there are no GPUs."""
     away = [True]

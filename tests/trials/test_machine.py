@@ -23,6 +23,7 @@ class FakeNvml:
     """GPUs by number; ``links`` says where each one's NVLinks lead, ``level`` NVML's ancestor of a pair."""
 
     NVMLError = NVMLError
+    NVMLLibraryMismatchError = type("NVMLLibraryMismatchError", (Exception,), {})
     NVML_ERROR_NOT_SUPPORTED, NVML_ERROR_GPU_IS_LOST = 3, 15
     NVML_TOPOLOGY_INTERNAL, NVML_TOPOLOGY_SINGLE, NVML_TOPOLOGY_MULTIPLE = 0, 10, 20
     NVML_TOPOLOGY_HOSTBRIDGE, NVML_TOPOLOGY_NODE, NVML_TOPOLOGY_SYSTEM = 30, 40, 50

@@ -142,6 +142,16 @@ def test_the_order_of_topics_changes_nothing():
         assert told.cpu_j == pytest.approx(usual.cpu_j, rel=1e-9)
 
 
+@pytest.mark.parametrize("back", [0, 100], ids=["the clock goes on", "the clock is set back"])
+@pytest.mark.parametrize("kinds", [(device, host), (host, device)], ids=["GPU first", "host first"])
+def test_a_hosts_joules_are_the_jobs_whatever_its_clock_does(back, kinds):
+    """By how many of its GPUs each job had in that window, which is remembered as long after a clock was set back."""
+    minutes = [*range(10), *range(10 - back, 20 - back)]
+    told = book(*(kind(minute) for minute in minutes for kind in kinds))
+    assert told.of("c", "a").cpu_j == 20 * 6000.0
+    assert told.nodes["c", "node-0"].idle_host_j == 0.0
+
+
 def test_other_lengths_are_not_counted_beside_it():
     """Six windows of ten seconds are the same joules once more."""
     told = book(device(0), *(device(number, 5_000.0, length_s=10.0) for number in range(6)))

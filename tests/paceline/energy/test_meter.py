@@ -205,6 +205,14 @@ def test_a_clock_set_back_is_followed():
     assert joules([one for one in found if one.since_s < 0]) == pytest.approx(truth_j(300) - truth_j(BACK_S), rel=0.02)
 
 
+@pytest.mark.parametrize("back_s", [2.0, 30.0, 60.0])
+def test_a_clock_set_back_by_less_costs_no_joules(back_s):
+    """Samples are left out until it is where it was; then the counter has their joules, and they are the counter's."""
+    found = told([(at - back_s if at > 300 else at, counted, power) for at, counted, power in run()])
+    assert joules(found) == pytest.approx(truth_j(600), rel=1e-9)
+    assert {one.source for one in found} == {"counter"}
+
+
 def test_a_spool_that_comes_late_is_no_clock_set_back():
     """Half a minute of samples from before, between those of now, changes nothing."""
     rows = run(seconds=300)
