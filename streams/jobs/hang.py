@@ -297,7 +297,9 @@ class Hang(Stored):
         news = False
         if signal != "calm" and stop is not None:
             news = self.reported is not None and self.reported.is_due(stop, longest)
-            episode.length = episode.lost_s = episode.span_s = longest
+            episode.length = episode.span_s = longest
+            # Whoever waited longest may go on before the others: the job has waited as long all the same.
+            episode.lost_s = max(episode.lost_s, longest)
             margin = since / threshold
             last = episode.evidence
             episode.evidence = HangEvidence(

@@ -144,11 +144,13 @@ def _finding(finding: Finding) -> list[str]:
     unit = unit_of(finding)
     who = f"rank {finding.ranks[0]}" if finding.ranks else "no rank"
     many = many_of(finding)
+    accused = accused_ranks(finding)
+    cut = ", …" * (accused > len(finding.ranks))
     if len(finding.ranks) > 1:
-        who = f"{len(finding.ranks)} ranks ({ranges(finding.ranks)})"
+        who = f"{accused:,} ranks ({ranges(finding.ranks)}{cut})"
     if many is not None:
         named = f"ranks {ranges(finding.ranks)}" if many.what != "ranks" else ranges(finding.ranks)
-        who = f"{many.words} ({named}{', …' * (accused_ranks(finding) > len(finding.ranks))})"
+        who = f"{many.words} ({named}{cut})"
     where = f" on {finding.nodes[0]}" if finding.nodes else ""
     if len(finding.nodes) > 1:
         where = f" on {len(finding.nodes)} nodes"

@@ -340,6 +340,13 @@ def test_a_hang_keeps_its_id_while_it_is_named_by_another_collective():
     assert two_groups(restart_s=250.0) == found
 
 
+def test_what_a_hang_costs_does_not_fall():
+    """Those who have waited longest may go on before the others."""
+    costs = [one.cost.lost_s for one in two_groups()]
+    assert costs == sorted(costs)
+    assert costs[-1] >= 190.0
+
+
 def test_a_hang_before_the_first_step_has_ended_costs_the_job_its_time():
     """Of step 0: findings that count no steps are of nodes, and left out of what a job has lost."""
     last = two_groups()[-1]
