@@ -267,7 +267,7 @@ def many(heard, make_finding):
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("first", ["ends", "begins"])
 def test_findings_that_one_for_many_replaces_do_not_show_that_it_was_done(heard, many, make_pace, restart, first):
-    """Accepted it stays so, whichever comes first; the pace is what it was, and nobody did anything."""
+    """Accepted it stays so, whichever comes first; the pace is what it was, and no one did anything."""
     _, told, folded = many
     heard.command(told, "accept")
     for one in folded if first == "ends" else [folded[-1], *folded[:-1]]:

@@ -67,7 +67,7 @@ def test_a_title_agrees_with_whom_the_finding_accuses(make_finding, kind, cause,
         (8, "Its 8 GPUs were 20% busy over an hour,", "8 GPUs are 20% busy; at 70% fewer are enough;"),
     ],
 )
-def test_an_hour_of_gpus_is_told_in_their_number(told, make_hour, gpus, reason, basis):
+def test_an_hour_of_gpus_is_reported_in_their_number(told, make_hour, gpus, reason, basis):
     """One GPU, and several."""
     heard = told()
     for window in make_hour(gpus=gpus):
@@ -86,6 +86,6 @@ def test_an_hour_of_gpus_is_told_in_their_number(told, make_hour, gpus, reason, 
         (1.0, 2048, "2,048 devices wait, if it continues for a day"),
     ],
 )
-def test_what_is_lost_is_told_in_the_number_of_devices(lost, gpus, basis):
+def test_what_is_lost_is_reported_in_the_number_of_devices(lost, gpus, basis):
     """One device, and several."""
     assert of_lost_time(lost, gpus, 0.9, 0.5, AdviceConfig()).basis.startswith(basis)
