@@ -159,7 +159,8 @@ class Finding(Event, frozen=True, kw_only=True):
     ``ranks`` are those accused; it is empty where hardware is exonerated. Where code is the place, ``line`` is where
     those accused stood and ``others_line`` where the others waited (file, line, function). ``victims`` only waited, or
     lost a peer. ``seq`` and ``operation`` are of the collective that did not end, ``sure`` is certain,
-    likely or unsure, and ``next`` says what to do, or what would decide.
+    likely or unsure, and ``next`` says what to do, or what would decide. ``replaced_by`` is the id of the finding that
+    took the place of one that has ended for that reason alone: what it reported goes on.
     """
 
     id: LongWord
@@ -192,6 +193,7 @@ class Finding(Event, frozen=True, kw_only=True):
     operation: LongWord | msgspec.UnsetType | None = msgspec.UNSET
     sure: str | msgspec.UnsetType = msgspec.UNSET
     next: str | msgspec.UnsetType | None = msgspec.UNSET
+    replaced_by: LongWord | msgspec.UnsetType = msgspec.UNSET
 
 
 def is_of_nodes(finding: Finding) -> bool:

@@ -115,6 +115,9 @@ class Advice(StoredDecision):
             self.jobs.steps(event.job, event.attempt)
         if event.kind == "balanced_straggler":
             self.book.note_balanced(event)
+        if event.state == "recovered" and event.replaced_by:
+            self.ledger.replace(event.id, event.replaced_by)
+            return []
         if event.state == "recovered":
             return self.ledger.retract(event.id)
         if event.state != "confirmed":

@@ -59,6 +59,8 @@ class Entry(msgspec.Struct, kw_only=True):
         """Take in what a source says; whether it is another source than those it has."""
         if self.recovered:
             self.sources, self.recovered = {}, False
+        for source in [source for source, one in self.sources.items() if one.replaced_by == proposal.source]:
+            del self.sources[source]
         fresh = proposal.source not in self.sources
         if not fresh or len(self.sources) < MOST_SOURCES:
             self.sources[proposal.source] = proposal

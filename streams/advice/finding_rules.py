@@ -48,7 +48,6 @@ def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | No
     facts = jobs.of(finding.job)
     of_attempt = not is_of_nodes(finding)
     gain, cut = _gain(row, finding, facts, config), _cut(finding, facts, config)
-    words = {"job": f"job {_name(finding.job)}", "where": where(finding), "nodes": _some(finding.nodes) or "the node"}
     return Proposal(
         action=row.action,
         target=target,
@@ -63,7 +62,7 @@ def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | No
         nodes=tuple(finding.nodes[:MOST_NAMED]),
         devices=tuple(finding.devices[:MOST_NAMED]),
         ranks=tuple(finding.ranks[:MOST_NAMED]),
-        title=row.title.format(**words),
+        title=_title(row, finding),
         reason=finding.summary[:2000],
         evidence=tuple(finding.evidence[:MOST_EVIDENCE]),
         gain=gain if cut is None else with_throughput(gain, cut.ratio, cut.low, cut.high, cut.basis),
@@ -102,6 +101,15 @@ def replaces(finding: Finding, faults: int, jobs: Jobs, config: AdviceConfig) ->
             "Have the GPU replaced: resets have not helped. Keep nvidia-bug-report.sh's output for the vendor.",
         ),
     )
+
+
+def _title(row: FindingRow, finding: Finding) -> str:
+    """The title of ``row``, with whom ``finding`` accuses: one, several or none."""
+    accused = accused_ranks(finding) or len(finding.devices) or len(finding.nodes)
+    several = (accused if "{where}" in row.title else len(finding.nodes)) > 1
+    title = (row.title_many if several else "" if accused else row.title_none) or row.title
+    nodes = _some(finding.nodes) or "the node"
+    return title.format(job=f"job {_name(finding.job)}", where=where(finding), nodes=nodes)
 
 
 def where(finding: Finding) -> str:

@@ -38,6 +38,9 @@ class FindingRow:
     manifest: str = ""
     #: Steps in place of those and of commands once the job has ended, and its processes are gone; (): the same.
     afterwards: tuple[str, ...] = ()
+    #: Titles in place of that where it accuses several, or neither a rank, a device nor a node; "": the same.
+    title_many: str = ""
+    title_none: str = ""
 
 
 #: What a script adds to be balanced: gradients stay those of equal shares, for any split.
@@ -70,6 +73,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         "gradients stay exact, but BatchNorm sees uneven batches: SyncBatchNorm; the script starts again",
         "gpu",
         manifest=BALANCE_LINES,
+        title_many="Give {where} less work, or their work to other devices",
     ),
     ("straggler", "throttling"): FindingRow(
         "fix_cooling",
@@ -94,6 +98,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         "medium",
         "more power is more heat: the rack must be able to supply and cool it",
         "power",
+        title_many="Raise the power cap of {where}, or cap their peers alike",
     ),
     ("straggler", "cpu_contention"): FindingRow(
         "give_cpus",
@@ -106,6 +111,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
             "Ask for more CPUs a rank where its loader workers have to share them.",
         ),
         commands="cpu",
+        title_many="Give {where} processors of their own",
     ),
     ("straggler", "input_pipeline"): FindingRow(
         "feed_input",
@@ -138,6 +144,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
             "Look at what else runs on that rank's cores.",
         ),
         commands="cpu",
+        title_many="Launch faster on {where}: their GPUs wait for their hosts",
     ),
     ("straggler", "memory_pressure"): FindingRow(
         "tune_host",
@@ -148,6 +155,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
             "Turn swap off, or ask the scheduler for more memory a node.",
         ),
         commands="memory",
+        title_many="Free memory for {where}: they swap or wait for memory",
     ),
     ("straggler", "link"): FindingRow(
         "move_job",
@@ -222,6 +230,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
             "kernel log (dmesg -T).",
             "Start the job again from its last checkpoint; without that node if the node is at fault.",
         ),
+        title_none="Find out what {job} waits for, and restart it",
     ),
     ("collective_mismatch", ""): FindingRow(
         "inspect_job",
@@ -242,6 +251,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
             "batch, an early return, an exception that is caught.",
             "Start the job again with TORCH_DISTRIBUTED_DEBUG=DETAIL: it names the first call that differs.",
         ),
+        title_none="Make all ranks of {job} call the same collectives",
     ),
     ("order_deadlock", ""): FindingRow(
         "inspect_job",
@@ -283,6 +293,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
             "and evaluate on all ranks.",
         ),
         loss="unmeasured",
+        title_none="Let the ranks of {job} wait less for each other: it is no hang",
     ),
     ("died", ""): FindingRow(
         "restart_job",
@@ -306,6 +317,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         ),
         commands="node",
         loss="unmeasured",
+        title_many="Check {nodes}: they send nothing",
     ),
     ("below_rating", ""): FindingRow(
         "measure_node",
@@ -320,6 +332,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         ),
         commands="measure",
         loss="unmeasured",
+        title_many="Find out why {nodes} are below their rated speed",
     ),
     ("slowdown", "input_pipeline"): FindingRow(
         "feed_input",
@@ -371,6 +384,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         "drain",
         "unmeasured",
         critical=True,
+        title_many="Drain {nodes}: {where} are faulty",
     ),
     ("device_fault", "throttling"): FindingRow(
         "fix_cooling",
@@ -409,6 +423,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         "low",
         "a smaller batch may be slower",
         loss="unmeasured",
+        title_many="Make the batch of {job} smaller before {where} run out of memory",
     ),
     ("configuration_mismatch", ""): FindingRow(
         "align_configuration",

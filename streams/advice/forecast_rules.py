@@ -77,16 +77,18 @@ def propose(forecast: Forecast, config: AdviceConfig) -> Proposal | None:
     start_s = forecast.time_s + wait_s
     clock = f"{datetime.fromtimestamp(start_s, UTC):%H:%M} UTC"
     few = "No GPU is" if free < 0.5 else f"{free:.0f} {'GPU is' if round(free) == 1 else 'GPUs are'}"
+    are = "is" if round(sure[at]) == 1 else "are"
     return Proposal(
         action="start_later",
         target=f"cluster:{forecast.cluster}",
         source=name,
         began=f"{int(forecast.time_s // 3600)}",
         severity="info",
-        title=f"Start what waits for GPUs at {clock}: {sure[at]:.0f} are free then",
+        title=f"Start what waits for GPUs at {clock}: {sure[at]:.0f} {are} free then",
         reason=(
-            f"{few} free now; from {clock} on there are {sure[at]:.0f} or more with {config.free_probability:.0%} "
-            f"probability, by the forecast of {datetime.fromtimestamp(forecast.time_s, UTC):%H:%M} UTC."
+            f"{few} free now; from {clock} on there {are} {sure[at]:.0f} or more with "
+            f"{config.free_probability:.0%} probability, by the forecast of "
+            f"{datetime.fromtimestamp(forecast.time_s, UTC):%H:%M} UTC."
         ),
         evidence=(
             number("free_now", free, "GPUs", None, f"reported below {wanted:g}"),

@@ -6,6 +6,7 @@ Rule of this file: arithmetic; each formula says how it comes about, also on the
 import msgspec
 
 from paceline.events.suggestions import Gain
+from paceline.words import many
 
 from .config import AdviceConfig
 
@@ -39,7 +40,7 @@ def of_lost_time(lost_ratio: float, gpus: int, confidence: float, duty: float, c
     """
     if lost_ratio >= 1.0:
         a_day = gpus * HOURS_A_DAY
-        basis = f"{gpus} devices wait, if it continues for a day"
+        basis = f"{many(gpus, 'device')} {'waits' if gpus == 1 else 'wait'}, if it continues for a day"
         return _priced(a_day, a_day * confidence * duty, a_day, config, basis)
     lost, sure, share = (min(max(value, 0.0), 1.0) for value in (lost_ratio, confidence, duty))
     a_day = lost * gpus * HOURS_A_DAY
@@ -48,7 +49,7 @@ def of_lost_time(lost_ratio: float, gpus: int, confidence: float, duty: float, c
         a_day * sure * share,
         min(a_day * (2.0 - sure), gpus * HOURS_A_DAY),
         config,
-        f"{lost * 100:.3g} % of the time of {gpus} devices is lost now. The low estimate assumes "
+        f"{lost * 100:.3g} % of the time of {many(gpus, 'device')} is lost now. The low estimate assumes "
         f"that the problem exists {share * 100:.0f} % of the time, as so far. Confidence {sure * 100:.0f} %.",
         throughput=(_faster(lost), _faster(lost * sure), _faster(lost * (2.0 - sure))),
     )

@@ -93,11 +93,15 @@ class Ledger(Stored):
         return any(abs(after - before) > self.config.news_ratio * most for before, after in pairs)
 
     def retract(self, source: str) -> list[Suggestion]:
-        """``source`` speaks no more; what is told of it: of what was accepted it shows that it was done."""
+        """``source`` speaks no more, nor do those that it replaced: of what was accepted it shows that it was done."""
         said: list[Suggestion] = []
-        for entry in [one for one in self.entries.values() if source in one.sources]:
-            if len(entry.sources) > 1:
-                del entry.sources[source]
+        for entry in list(self.entries.values()):
+            gone = [name for name, one in entry.sources.items() if source in (name, one.replaced_by)]
+            if not gone:
+                continue
+            if len(entry.sources) > len(gone):
+                for name in gone:
+                    del entry.sources[name]
                 continue
             if entry.state in ("new", None):
                 said += self.move(entry, "gone")
@@ -107,6 +111,17 @@ class Ledger(Stored):
             if entry.state == "accepted":
                 said += self.move(entry, "seen")
         return said + self.settle()
+
+    def replace(self, source: str, by: str) -> None:
+        """``by`` speaks for what ``source`` spoke for: nothing was done, and what ``source`` asks for stays."""
+        for entry in self.entries.values():
+            for name, one in list(entry.sources.items()):
+                if source not in (name, one.replaced_by):
+                    continue
+                if by in entry.sources:
+                    del entry.sources[name]
+                else:
+                    entry.sources[name] = msgspec.structs.replace(one, replaced_by=by)
 
     def outlive(self, entry: Entry) -> list[Suggestion]:
         """The job that ``entry`` is about has ended, and the advice has not: it is for the next run."""

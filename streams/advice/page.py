@@ -68,7 +68,8 @@ withdrawn. Other suggestions about the job stay open, also on what ended it or w
 node (draining, moving, replacing), with a larger or smaller batch, with fewer ranks (consolidating, freeing), or at
 all (what else a job is asked for: the measurement decides); no job uses the node's GPUs for three minutes
 (draining); the job has fewer GPUs; an hour of its GPUs is on the other side of the threshold; a balancer reports that
-slow ranks take less work (balancing), accepted or not.
+slow ranks take less work (balancing), accepted or not. A finding that ends because another takes its place
+(`replaced_by`), as one for many does, shows nothing: what it asked for stays until that one ends.
 
 **Before and after** are in `effect`: the median step time of so many windows of ten seconds as `pace_windows`
 says, the first one after left out (samples a second, where the batch changed); how busy its GPUs are, over `use_s`;

@@ -28,6 +28,8 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     action: Action
     target: str
     source: str
+    #: The source that took the place of this one: while that lasts, so does what this one asks for.
+    replaced_by: str = ""
     began: str
     finding: str = ""
     severity: Severity = "warning"

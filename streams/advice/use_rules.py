@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from paceline.events import Evidence, Severity
 from paceline.events.suggestions import Action, Gain, Risk
+from paceline.words import many
 
 from ..episodes.finding import number
 from .config import AdviceConfig
@@ -135,9 +136,10 @@ def _freed(asked: Asked) -> Gain:
         freed, low, high = (
             max(1.0 - busy / config.aimed_use, 0.0) for busy in (hour.busy, hour.busy_high, hour.busy_low)
         )
+    are, enough = ("is", "a part of it is") if hour.gpus == 1 else ("are", "fewer are")
     basis = (
-        f"{hour.gpus} GPUs are {hour.busy:.0%} busy; at {config.aimed_use:.0%} fewer are enough; the interval is from "
-        "the least and the most busy ten minutes of the hour"
+        f"{many(hour.gpus, 'GPU')} {are} {hour.busy:.0%} busy; at {config.aimed_use:.0%} {enough} enough; the interval "
+        "is from the least and the most busy ten minutes of the hour"
     )
     return of_freed_gpus(freed, low, high, basis, config)
 
@@ -146,7 +148,8 @@ def _spread(asked: Asked) -> Gain:
     hour, config = asked.hour, asked.config
     more = max(math.ceil(hour.gpus * hour.busy / config.aimed_use) - hour.gpus, 1)
     ratio = more / hour.gpus
-    return of_throughput(ratio, 0.0, ratio, f"{more} more GPUs would be {config.aimed_use:.0%} busy, if work waits")
+    basis = f"{many(more, 'more GPU')} would be {config.aimed_use:.0%} busy, if work waits"
+    return of_throughput(ratio, 0.0, ratio, basis)
 
 
 def _fuller(asked: Asked) -> Gain:
@@ -181,7 +184,8 @@ USE_RULES = (
         _consolidates,
         "Put the work of {job} onto fewer GPUs",
         lambda asked: (
-            f"Its {asked.hour.gpus} GPUs were {asked.hour.busy:.0%} busy over an hour, and idle in "
+            f"Its {many(asked.hour.gpus, 'GPU')} {'was' if asked.hour.gpus == 1 else 'were'} "
+            f"{asked.hour.busy:.0%} busy over an hour, and idle in "
             f"{asked.hour.idle:.0%} of the minutes."
         ),
         _freed,

@@ -105,10 +105,11 @@ class Crowds(Stored):
         if len(sort.members) <= MOST_SINGLE:
             return None
         ended = [finding for finding in findings if finding.id in before and finding.id not in sort.members]
-        ended += [_ended(member) for key, member in before.items() if key in sort.members]
-        return ended + self._begin(name, sort, findings)
+        folded = [member for key, member in before.items() if key in sort.members]
+        crowd = self._begin(name, sort, findings)
+        return [*ended, *(_ended(member, crowd.id) for member in folded), crowd]
 
-    def _begin(self, name: str, sort: _Sort, findings: list[Finding]) -> list[Finding]:
+    def _begin(self, name: str, sort: _Sort, findings: list[Finding]) -> Finding:
         example = _gravest(sort, findings)
         eldest = next(iter(sort.members.values()))
         first_step = min(member.first_step for member in sort.members.values())
@@ -116,7 +117,7 @@ class Crowds(Stored):
         key = finding_id(eldest.cluster, eldest.job, eldest.attempt, eldest.kind, f"many {eldest.id}", first_step)
         sort.crowd = _Crowd(key, example, first_step, nodes=_nodes(sort.members.values()))
         sort.members = {one: _bare(member) for one, member in sort.members.items()}
-        return [_reported(name, sort, sort.crowd)]
+        return _reported(name, sort, sort.crowd)
 
     def _go_on(self, name: str, sort: _Sort, findings: list[Finding], *, last: bool) -> list[Finding]:
         crowd = sort.crowd
@@ -251,8 +252,8 @@ def _over(crowd: _Crowd, ended: Finding, name: str) -> Finding:
     )
 
 
-def _ended(finding: Finding) -> Finding:
-    """The last revision of a finding of its own: one for many speaks for it from now on, and has its cost."""
+def _ended(finding: Finding, crowd: str) -> Finding:
+    """The last revision of a finding of its own: one for many, ``crowd``, has its place and its cost from now on."""
     return msgspec.structs.replace(
         finding,
         revision=finding.revision + 1,
@@ -260,4 +261,5 @@ def _ended(finding: Finding) -> Finding:
         severity="info",
         cost=msgspec.structs.replace(finding.cost, lost_s=0.0, gpu_hours=0.0),
         summary="It is one of many of the same kind now: one finding reports them all.",
+        replaced_by=crowd,
     )

@@ -52,6 +52,8 @@ class Episode(msgspec.Struct, Generic[Key, Seen], kw_only=True):
     gpu_hours: float = 0.0
     #: ``last`` when it was last told.
     told: float = -math.inf
+    #: The last look at it, whatever was seen, of an episode that is counted in seconds.
+    looked: float = -math.inf
     evidence: Seen | None = None
 
     @property
@@ -78,9 +80,9 @@ class Episode(msgspec.Struct, Generic[Key, Seen], kw_only=True):
         self.span_s += span_s
         self.lost_s += span_s * ratio / (1.0 + ratio)
 
-    def extend_to(self, at_s: float, idle_gpus: float) -> None:
-        """It still holds at ``at_s``, while so many GPUs' worth of devices stand still."""
-        self.gpu_hours += idle_gpus * max(at_s - self.last, 0.0) / 3600.0
+    def extend_to(self, at_s: float, idle_s: float) -> None:
+        """It still holds at ``at_s``; devices stood still for ``idle_s`` since the last look, all of them added up."""
+        self.gpu_hours += idle_s / 3600.0
         self.last = max(at_s, self.last)
         self.length = self.last - self.first
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from paceline.gpu.dcgm import ECC_DBE_VOLATILE
 from paceline.gpu.xids import SILENT, Part, xid
+from paceline.words import many
 
 from ..stored import Kept, Stored
 from .detectors import MEND_LINKS
@@ -87,7 +88,7 @@ class Faults(Stored):
         counted = "ecc_uncorrected" in self.counters
         rise, count = self._rise(row, "ecc_uncorrected"), row.values.get("ecc_uncorrected", 0.0)
         if rise or (not counted and count):
-            since = "since they are watched" if rise else "since the driver was loaded, before they were watched"
+            since = "since it is watched" if rise else "since the driver was loaded, before it was watched"
             total = self.totals["ecc_uncorrected"] if rise else int(count)
             fact = Fact(
                 name="ecc_uncorrected" if rise else "ecc_uncorrected_before",
@@ -95,7 +96,7 @@ class Faults(Stored):
                 unit="errors",
                 rule=_RULE_UNCORRECTED,
                 peers=0.0,
-                says=f"{total} memory errors that could not be corrected, {since}",
+                says=f"{many(total, 'memory error')} that could not be corrected, {since}",
                 advice="drain the node and reset the GPU; replace it if this comes again",
                 severity="critical",
             )
@@ -150,7 +151,7 @@ class Faults(Stored):
             unit="errors",
             rule=_RULE_LINKS,
             peers=0.0,
-            says=f"{total} errors of its links to other GPUs since they are watched",
+            says=f"{many(total, 'error')} of its links to other GPUs since they are watched",
             advice=MEND_LINKS,
             severity="critical",
         )

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from paceline.events import Coverage, DeviceSamples, Finding, HostSamples, NodeDescribed
+from paceline.words import many
 
 from ..episodes.crowd import Crowds
 from ..episodes.finding import finding
@@ -228,7 +229,8 @@ class NodeDiagnosis(StoredDecision):
         job = episode.measured.tenant.job
         heard = len(self.owners.ranks(job)) if job else 0
         held = msgspec.structs.replace(coverage.counts(), ranks_expected=heard, ranks_heard=heard)
-        return msgspec.structs.replace(held, notes=[*held.notes, f"of this node alone: {len(self.gpus)} GPUs seen"])
+        seen = many(len(self.gpus), "GPU")
+        return msgspec.structs.replace(held, notes=[*held.notes, f"of this node alone: {seen} seen"])
 
     def element(self, kind: type[Stored], data: dict[str, Any]) -> Stored:
         """A GPU or a balance, by this decision's thresholds."""

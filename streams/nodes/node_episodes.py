@@ -100,6 +100,9 @@ class NodeEpisodes(Stored):
         """Take in a look (None: it could not be seen); the episode, where there is something new to tell of it."""
         bad, facts = seen
         if bad is None:
+            episode = self.get(watched)
+            if episode is not None:
+                episode.looked = at_s
             return None
         persistence = self.persistence.get(watched.key)
         if persistence is None:
@@ -141,8 +144,13 @@ class NodeEpisodes(Stored):
                 return None
             episode = self.tracker.begin(key, at_s if since_s is None else since_s, watched.cause)
             episode.evidence = NodeEvidence(kind=watched.kind, subject=watched.subject, tenant=tenant, facts={})
+            held_s = at_s - episode.first
+        else:
+            # What was before a longer gap says nothing of the time since; nor does a look that saw something else.
+            held_s = min(at_s - max(episode.last, episode.looked), self.config.gap_s)
         if facts:
-            episode.extend_to(at_s, idle_gpus)
+            episode.extend_to(at_s, idle_gpus * max(held_s, 0.0))
+        episode.looked = at_s
         before = episode.measured.facts
         fresh = any(fact.name not in before for fact in facts)
         after = before | {fact.name: fact for fact in facts}

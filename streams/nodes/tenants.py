@@ -38,6 +38,11 @@ class Tenants(Stored):
                 moved[uuid] = before
         return moved
 
+    def forget(self, uuid: str) -> None:
+        """Drop the tenant of a GPU that is no more."""
+        self.tenants.pop(uuid, None)
+        self.vacant_s.pop(uuid, None)
+
     def of(self, uuid: str) -> Tenant:
         """The tenant of one GPU."""
         return self.tenants.get(uuid) or Tenant(devices=(uuid,))

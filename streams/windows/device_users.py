@@ -75,9 +75,12 @@ class DeviceUsers(Stored):
         self._take({gpu: use for gpu, use in self._seen(event).items() if use.shares or gpu not in held})
 
     def _take(self, uses: Mapping[str, Use]) -> None:
+        """Keep who uses each; of too many, those of the newest messages."""
         for gpu, use in uses.items():
-            if gpu in self.uses or len(self.uses) < MOST_DEVICES:
-                self.uses[gpu] = use
+            self.uses.pop(gpu, None)
+            self.uses[gpu] = use
+        while len(self.uses) > MOST_DEVICES:
+            del self.uses[next(iter(self.uses))]
 
     def _seen(self, event: DeviceSamples) -> dict[str, Use]:
         """GPU -> who uses it, by the processes of ``event``; those that do not tell them are left out."""

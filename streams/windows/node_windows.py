@@ -31,7 +31,7 @@ from ..stored import Kept, Stored, StoredDecision
 from .device_users import NOBODY, DeviceUsers, Use
 from .energy import Meters, WindowEnergy, part_before
 
-#: GPUs a node may have; more subjects than this are not believed.
+#: GPUs a node may have; more subjects than this at a time are not believed.
 MOST_SUBJECTS = 256
 
 #: The columns whose mean and maximum say something.
@@ -151,9 +151,12 @@ class SampleWindows(StoredDecision):
     ) -> list[tuple[float, OpenWindow]]:
         """Count one sample in, and what was drawn since the one before; the windows that it completes."""
         done = []
+        if (subject, NODE_WINDOWS_S[0]) not in self.open and not self._has_room(at_s):
+            return []
         for length_s in NODE_WINDOWS_S:
             number = int(at_s // length_s)
-            window = self.open.get((subject, length_s))
+            # Taken out and put in again: the subject not measured for longest is the first.
+            window = self.open.pop((subject, length_s), None)
             # A clock set back a little keeps the window open; one set back for good starts another.
             after_s = None
             if window is None or number > window.number or number < window.number - 1:
@@ -161,12 +164,25 @@ class SampleWindows(StoredDecision):
                     after_s = (window.number + 1) * length_s
                     window.draw(drawn, use, after_s=None, until_s=after_s)
                     done.append((length_s, window))
-                elif len(self.open) >= MOST_SUBJECTS * len(NODE_WINDOWS_S):
-                    continue
-                window = self.open[subject, length_s] = OpenWindow(number, len(row))
+                window = OpenWindow(number, len(row))
+            self.open[subject, length_s] = window
             window.add(row)
             window.draw(drawn, use, after_s=after_s, until_s=None)
         return done
+
+    def _has_room(self, at_s: float) -> bool:
+        """Whether another subject fits in; where none does, one goes that was not measured for two long windows."""
+        if len(self.open) < MOST_SUBJECTS * len(NODE_WINDOWS_S):
+            return True
+        (oldest, length_s), window = next(iter(self.open.items()))
+        if abs(at_s - window.number * length_s) < 2 * NODE_WINDOWS_S[-1]:
+            return False
+        self._forget(oldest)
+        return True
+
+    def _forget(self, subject: str) -> None:
+        for length_s in NODE_WINDOWS_S:
+            self.open.pop((subject, length_s), None)
 
 
 class DeviceWindows(SampleWindows):
@@ -212,6 +228,10 @@ class DeviceWindows(SampleWindows):
         self.tenants.update(told, event.t0_s)
         self.users.update(event, self.tenants)
         return windows
+
+    def _forget(self, subject: str) -> None:
+        super()._forget(subject)
+        self.tenants.forget(subject)
 
     def _window(self, event: DeviceSamples, uuid: str, length_s: float, window: OpenWindow) -> DeviceWindow:
         mean, most = window.summary(self.columns)

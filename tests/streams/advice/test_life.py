@@ -17,6 +17,7 @@ from paceline.events import (
 from streams.advice.advice import Advice
 from streams.advice.config import AdviceConfig, changed, refusal
 from streams.advice.lifecycle import FINAL, TRANSITIONS, follow
+from streams.episodes.crowd import Crowds
 from tests.derived_events import finding
 
 NOW_S = 1_800_000_000.0
@@ -235,6 +236,84 @@ def test_gpus_that_were_freed_are_seen_and_measured(told, make_hour):
     effect = heard.said[-1].effect
     assert (effect.name, effect.before) == ("gpu_busy", pytest.approx(0.2))
     assert effect.after == pytest.approx(0.55, abs=0.05)
+
+
+def slow(make_finding, ranks, state="confirmed", revision=1, **changes):
+    """A finding for each of ``ranks``, all for the same reason."""
+    return [
+        make_finding(
+            cause="worker_compute", id=f"slow-{rank}", ranks=[rank], nodes=[f"gpu-{rank % 2}"], state=state,
+            revision=revision, **changes,
+        )
+        for rank in ranks
+    ]  # fmt: skip
+
+
+def gathered(crowds, findings):
+    return crowds.gather([("straggler: ranks", one) for one in findings])
+
+
+@pytest.fixture
+def many(heard, make_finding):
+    """Eight slow ranks, and the suggestion of them; then a ninth, which is only suspected: one finding for all."""
+    crowds = Crowds()
+    for one in gathered(crowds, slow(make_finding, range(8))):
+        heard.tell(one)
+    (told,) = heard.last().values()
+    assert (told.action, told.state, len(told.findings)) == ("rebalance", "new", 8)
+    return crowds, told, gathered(crowds, slow(make_finding, [8], "suspected"))
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("first", ["ends", "begins"])
+def test_findings_that_one_for_many_replaces_do_not_show_that_it_was_done(heard, many, make_pace, restart, first):
+    """Accepted it stays so, whichever comes first; the pace is what it was, and no one did anything."""
+    _, told, folded = many
+    heard.command(told, "accept")
+    for one in folded if first == "ends" else [folded[-1], *folded[:-1]]:
+        heard.tell(one)
+    if restart:
+        heard.advice = Advice.restore(heard.advice.snapshot())
+    run(heard, make_pace, 4, 20, 0.6)
+    assert {state for _, state in heard.states()} == {"new", "accepted"}
+    (last,) = heard.last().values()
+    assert (last.state, last.ranks, last.findings[-1]) == ("accepted", list(range(9)), folded[-1].id)
+
+
+def test_the_end_of_the_one_for_many_shows_that_it_was_done(heard, many, make_finding, make_pace):
+    """All are as fast as their peers again, and the steps are shorter."""
+    crowds, told, folded = many
+    heard.command(told, "accept")
+    for one in folded:
+        heard.tell(one)
+    run(heard, make_pace, 4, 4, 0.6)
+    for one in gathered(crowds, slow(make_finding, range(9), "recovered", 3)):
+        heard.tell(one)
+    assert heard.last()[told.id].state == "applied"
+    run(heard, make_pace, 8, 5, 0.4)
+    assert heard.last()[told.id].state == "verified"
+
+
+def test_what_is_new_stays_new_while_one_for_many_replaces_its_findings(heard, many, make_finding):
+    """Also where that one suggests nothing, as its members have several causes; it goes when that one ends."""
+    crowds, told, folded = many
+    for one in folded[:-1]:
+        heard.tell(one)
+    heard.tell(msgspec.structs.replace(folded[-1], cause="unknown"))
+    assert heard.states() == [("rebalance", "new")] * len(heard.said)
+    for one in gathered(crowds, slow(make_finding, range(9), "recovered", 3)):
+        heard.tell(one)
+    assert heard.last()[told.id].state == "withdrawn"
+
+
+def test_a_finding_that_is_replaced_twice_goes_with_the_last(heard, make_finding):
+    """A rank's by its node's, and that by one for many nodes."""
+    (told,) = heard.tell(make_finding())
+    heard.tell(make_finding(state="recovered", revision=2, replaced_by="node"))
+    heard.tell(make_finding(id="node", state="recovered", revision=2, replaced_by="many"))
+    assert heard.last()[told.id].state == "new"
+    heard.tell(make_finding(id="many", state="recovered", revision=2))
+    assert heard.last()[told.id].state == "withdrawn"
 
 
 def test_two_findings_of_one_action_are_one_suggestion(heard, make_finding):

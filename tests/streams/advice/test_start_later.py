@@ -106,6 +106,12 @@ def test_one_is_one(heard):
     assert one.reason.startswith("1 GPU is free now;")
 
 
+def test_of_a_cluster_of_one_gpu_that_one(heard):
+    (one,) = heard.tell(forecast(evening(free=1.0), maximum=1.0))
+    assert one.title.endswith(": 1 is free then")
+    assert "on there is 1 or more with 80% probability" in one.reason
+
+
 def test_without_a_newest_value_the_first_step_counts(heard):
     assert heard.tell(forecast([7.0] * 40 + [20.0] * 56, recent_values=[None])) == []
     (one,) = heard.tell(forecast(evening(), recent_values=[]))

@@ -92,6 +92,7 @@ def test_those_that_were_reported_one_by_one_end_when_they_are_many() -> None:
         ([rank], "recovered", 2) for rank in range(1, MOST_SINGLE)
     ]
     assert crowd.ranks == list(range(1, 12))
+    assert [one.replaced_by or "" for one in (*ended, crowd)] == ["", *[crowd.id] * (MOST_SINGLE - 1), ""]
 
 
 def test_it_ends_with_its_last_member_and_the_next_is_another() -> None:

@@ -129,6 +129,6 @@ def test_a_tick_costs_its_share_of_the_step():
 def test_seconds_are_counted_by_the_samples():
     """Time that goes back takes nothing away."""
     episode = tracker().begin("GPU-0", 1000.0)
-    for at_s in (1360.0, 1300.0, 1720.0):
-        episode.extend_to(at_s, 2.0)
+    for at_s, idle_s in ((1360.0, 720.0), (1300.0, 0.0), (1720.0, 720.0)):
+        episode.extend_to(at_s, idle_s)
     assert (episode.length, episode.gpu_hours) == (720.0, 0.4)

@@ -61,11 +61,16 @@ def test_signs_of_one_incident_are_one_episode(make_node, judge):
     assert {item.name for item in found[-1].evidence} == {"xid_48", "ecc_uncorrected", "remapped_rows", "lasted"}
 
 
-def test_an_uncorrected_error_is_critical(make_node, judge):
+@pytest.mark.parametrize(
+    ("count", "errors"),
+    [(1, "1 memory error that could not be corrected,"), (3, "3 memory errors that could not be corrected,")],
+)
+def test_an_uncorrected_error_is_critical(make_node, judge, count, errors):
     """A count that rises while it is watched is proof."""
-    found = judge(make_node(30, ecc_uncorrected=at(20, 1)))
+    found = judge(make_node(30, ecc_uncorrected=at(20, count)))
 
     assert [(one.state, one.severity) for one in found] == [("confirmed", "critical")]
+    assert errors in found[0].summary
 
 
 def test_an_uncorrected_error_of_before_is_suspected(make_node, judge):
@@ -73,7 +78,7 @@ def test_an_uncorrected_error_of_before_is_suspected(make_node, judge):
     found = judge(make_node(300, ecc_uncorrected=at(0, 3)))
 
     assert [(one.state, one.severity) for one in found] == [("suspected", "warning")]
-    assert "before they were watched" in found[0].summary
+    assert "before it was watched" in found[0].summary
 
 
 def test_one_corrected_error_is_nothing_and_rising_ones_are_watched(make_node, judge):
@@ -170,13 +175,14 @@ def test_rows_one_by_one_say_the_same(make_node, judge, cut):
     assert judge(cut(events)) == judge(events)
 
 
-def test_one_recovery_of_a_link_is_a_fault(make_node, judge):
+@pytest.mark.parametrize(("count", "errors"), [(1, "1 error of its links"), (2, "2 errors of its links")])
+def test_one_recovery_of_a_link_is_a_fault(make_node, judge, count, errors):
     """DCGM's health check takes a single replay or recovery as a failure; a count that was there before is none."""
-    found = judge(make_node(30, nvlink_errors=lambda s, g: 7 + (g == 1 and s >= 10)))
+    found = judge(make_node(30, nvlink_errors=lambda s, g: 7 + count * (g == 1 and s >= 10)))
 
     assert [(one.kind, one.state, one.devices) for one in found] == [("device_fault", "confirmed", ["GPU-1"])]
-    assert (found[0].evidence[0].name, found[0].evidence[0].value) == ("nvlink_errors", 1.0)
-    assert "1 errors of its links to other GPUs" in found[0].summary
+    assert (found[0].evidence[0].name, found[0].evidence[0].value) == ("nvlink_errors", float(count))
+    assert f": {errors} to other GPUs" in found[0].summary
 
 
 def test_counters_of_links_that_a_reload_reset_are_no_fault(make_node, judge):

@@ -62,6 +62,49 @@ def test_each_look_adds_what_it_cost(episodes):
     assert episodes.get(CLOCKS).gpu_hours == hours
 
 
+IDLE = Watched("idle_device", "idle GPU-0", "unknown", Lasting(300.0, 600.0, 10.0, share=1.0))
+
+
+def look_idle(episodes, seconds, idle=True):
+    """Whether one GPU stands still, at each of ``seconds``."""
+    for at_s in seconds:
+        episodes.look(IDLE, at_s, (idle, [fact()] if idle else []), MINE, idle_gpus=1.0)
+
+
+def restored(episodes):
+    again = NodeEpisodes(NodeConfig())
+    again.load(msgspec.msgpack.decode(msgspec.msgpack.encode(episodes.state()), strict=False))
+    return again
+
+
+ELEVEN_MIN = [5.0 * number for number in range(133)]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_time_without_looks_costs_no_more_than_the_longest_gap(episodes, restart):
+    """The collector was off for ten hours, or the node's clock stepped forward: nobody saw a GPU stand still."""
+    look_idle(episodes, ELEVEN_MIN)
+    seen = episodes.get(IDLE).gpu_hours
+    assert seen == pytest.approx(665.0 / 3600)
+    episodes = restored(episodes) if restart else episodes
+    look_idle(episodes, [660.0 + 36_000.0])
+    assert episodes.get(IDLE).gpu_hours == pytest.approx(seen + 150.0 / 3600)
+    assert episodes.get(IDLE).gpu_hours < 0.25
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("between", [None, False])
+def test_looks_that_see_something_else_cost_nothing(episodes, between, restart):
+    """Between two looks that see a GPU stand still it was a little busy, or for a moment: that time is left out."""
+    look_idle(episodes, ELEVEN_MIN)
+    seen = episodes.get(IDLE).gpu_hours
+    look_idle(episodes, [665.0, 670.0] if between is None else [665.0], idle=between)
+    episodes = restored(episodes) if restart else episodes
+    look_idle(episodes, [675.0])
+    since_s = 5.0 if between is None else 10.0
+    assert episodes.get(IDLE).gpu_hours == pytest.approx(seen + since_s / 3600)
+
+
 def test_a_fact_of_another_name_is_news_and_a_newer_value_is_not(episodes):
     """The newest of each name is kept; 0.0 is a value."""
     revise = episodes.revise
@@ -115,6 +158,4 @@ def test_subjects_and_kinds_are_apart(episodes):
 def test_restored_it_confirms_when_it_would_have(episodes):
     """State is data, also through bytes."""
     look(episodes, BAD[:3])
-    again = NodeEpisodes(NodeConfig())
-    again.load(msgspec.msgpack.decode(msgspec.msgpack.encode(episodes.state()), strict=False))
-    assert look(again, BAD[3:]) == [(20.0, "confirmed")]
+    assert look(restored(episodes), BAD[3:]) == [(20.0, "confirmed")]

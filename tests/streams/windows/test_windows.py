@@ -4,12 +4,12 @@ import msgspec
 import pytest
 
 from paceline import columns, topics, wire
-from paceline.events import DeviceWindow, JobWindow, RankWindow
+from paceline.events import NODE_WINDOWS_S, DeviceProcess, DeviceWindow, JobWindow, RankWindow
 from paceline.sequences import Sequences
 from streams.ingest import ingest as ingest_file
 from streams.windows import job_windows as job_windows_file
 from streams.windows.job_windows import PATIENCE_S
-from streams.windows.node_windows import DeviceWindows, HostWindows
+from streams.windows.node_windows import MOST_SUBJECTS, DeviceWindows, HostWindows
 from tests.streams.job_lines import JobWindows
 from tests.timings import changed, listed
 
@@ -335,3 +335,46 @@ def test_a_mean_of_the_largest_numbers_can_be_read(make_device_samples, number):
     events = make_device_samples(seconds=25, nvlink_rx_bytes_per_s=[number, number])
     for window in said(DeviceWindows(), [msgspec.structs.replace(one, device=[0, 0]) for one in events]):
         assert wire.decode(topics.WINDOW, wire.encode(window)) == window
+
+
+def devices_in_turn(make_device_samples, first, count, t0_s):
+    """Two minutes of two devices at a time, of two jobs, which then are no more: each pair has names of its own."""
+    jobs = [DeviceProcess(device=gpu, pid=gpu, name="python", used_bytes=1, job=f"job-{gpu}") for gpu in (0, 1)]
+    for number in range(first, first + count, 2):
+        for event, second in zip(make_device_samples(seconds=3), (0.0, 60.0, 120.0), strict=True):
+            yield msgspec.structs.replace(
+                event,
+                uuids=[f"MIG-{number}", f"MIG-{number + 1}"],
+                producer=f"{event.producer}-{number}",
+                t0_s=1_700_000_000.0 + t0_s + 200.0 * (number - first) + second,
+                processes=jobs,
+            )
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_node_whose_devices_change_has_windows_of_the_newest(make_device_samples, restart):
+    """MIG cut again and again makes more names than a node may have devices: those not measured for longest go."""
+    windows = DeviceWindows()
+    before = said(windows, devices_in_turn(make_device_samples, 0, MOST_SUBJECTS, 0.0))
+    assert len({one.device for one in before}) == MOST_SUBJECTS
+    windows = DeviceWindows.restore(windows.snapshot()) if restart else windows
+    after = said(windows, devices_in_turn(make_device_samples, MOST_SUBJECTS, 2, 100_000.0))
+    assert {(one.device, one.length_s) for one in after} == {
+        (f"MIG-{MOST_SUBJECTS + place}", length_s) for place in (0, 1) for length_s in NODE_WINDOWS_S
+    }
+    held = {subject for subject, _ in windows.open}
+    assert len(windows.open) == len(held) * len(NODE_WINDOWS_S) == MOST_SUBJECTS * len(NODE_WINDOWS_S)
+    assert held == {f"MIG-{number}" for number in range(2, MOST_SUBJECTS + 2)}
+    assert windows.tenants.tenants.keys() == held
+    assert {one.job for one in after} == {"job-0", "job-1"}
+    assert {f"MIG-{MOST_SUBJECTS}", f"MIG-{MOST_SUBJECTS + 1}"} <= windows.users.uses.keys()
+
+
+def test_more_devices_at_a_time_than_a_node_may_have_take_no_window_from_each_other(make_device_samples):
+    """The first so many keep theirs: names of devices come from outside."""
+    windows, found = DeviceWindows(), []
+    for event in make_device_samples(seconds=25)[::8]:
+        for number in range(0, MOST_SUBJECTS + 20, 2):
+            uuids = [f"GPU-{number}", f"GPU-{number + 1}"]
+            found += windows.update(msgspec.structs.replace(event, uuids=uuids, producer=f"{event.producer}-{number}"))
+    assert {one.device for one in found} == {f"GPU-{number}" for number in range(MOST_SUBJECTS)}
