@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import os
 import secrets
+import shutil
 import socket
 import ssl
 import threading
@@ -372,6 +373,20 @@ def test_a_segment_that_was_changed_is_not_exported(control: Control) -> None:
     response = control.client.get("/v1/sessions/bent/export")
     assert response.status_code == 409
     assert "SHA-256" in reason(response)
+
+
+@pytest.mark.long
+def test_a_folder_that_was_copied_is_a_session_of_its_own_name(control: Control) -> None:
+    """Under a name that no session may have it is none, and the routes over all sessions answer."""
+    original = recorded(control, "tuesday")
+    for name in ("tuesday (copy)", "tuesday~", "tuesday.2"):
+        shutil.copytree(original.path, original.path.with_name(name))
+    shutil.rmtree(original.path)
+    for path in ("/status", "/metrics", "/profiling/sessions"):
+        assert control.client.get(path).status_code == 200
+    (listed,) = control.client.get("/v1/sessions").json()["sessions"]
+    assert listed["name"] == control.client.get("/v1/sessions/tuesday.2").json()["name"] == "tuesday.2"
+    assert control.client.get("/v1/sessions/tuesday.2/export").status_code == 200
 
 
 def recorded(control: Control, name: str, messages: int = 100) -> SessionFolder:
