@@ -187,6 +187,8 @@ class SessionChanges:
             self._launcher.start(folder, finish=finish)
         except BlockingIOError:
             raise RefusedError(409, "state", f"{folder.name!r} has a recorder already") from None
+        except ManifestError as error:
+            raise RefusedError(409, "manifest", str(error)) from error
         except OSError as error:
             raise RefusedError(507, "recorder", f"it cannot be started: {error.strerror}") from error
 

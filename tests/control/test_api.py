@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import httpx
 import msgspec
@@ -30,6 +30,7 @@ from control.captures import NOBODY, UNHEARD_S, CaptureBook
 from control.changes import MOST_RECORDING, SessionChanges, Teller
 from control.export.room import LEAST_FREE_BYTES, MOST_SENT
 from control.following import BusReader
+from control.launcher import Launcher
 from control.meters import Meters
 from control.sessions.folder import SessionFolder
 from control.sessions.manifest import Manifest, Segment, read_definition, read_manifest
@@ -296,6 +297,39 @@ def test_a_session_whose_recorder_is_gone_is_interrupted_and_recovered(control: 
     assert control.client.post("/v1/sessions/cut/stop", headers=MAY).status_code == 409
     assert control.client.post("/v1/sessions/cut/recover", headers=MAY).status_code == 202
     assert control.recorders.finishing == ["cut"]
+
+
+class Process:
+    """In place of a recorder that has not written its first manifest: it holds the lock and does no more."""
+
+    started: ClassVar[list["Process"]] = []
+
+    def __init__(self, command: list[str], *, pass_fds: tuple[int], **_: Any) -> None:
+        self.lock = os.dup(pass_fds[0])
+        self.started.append(self)
+
+    def poll(self) -> None:
+        """It lives."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("left", ["interrupted", "failed"])
+def test_a_session_that_is_recovered_is_live_from_the_answer_on(
+    control: Control, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    """Its recorder takes a second to write a manifest: until then the session can be stopped and not deleted."""
+    control.start("cut")
+    control.recorders.end(control.store.folder("cut"), left)
+    monkeypatch.setattr(control.changes, "_launcher", Launcher({}, None))
+    monkeypatch.setattr("control.launcher.subprocess.Popen", Process)
+    answer = control.client.post("/v1/sessions/cut/recover", headers=MAY)
+    recovered = answer.json()
+    assert (answer.status_code, recovered["state"], recovered["reason"]) == (202, "starting", "")
+    assert recovered["stopped_s"] is None
+    assert control.client.post("/v1/sessions/cut/stop", headers=MAY).json()["state"] == "starting"
+    assert control.client.delete("/v1/sessions/cut", headers=MAY).status_code == 409
+    os.close(Process.started.pop().lock)
+    assert control.client.get("/v1/sessions/cut").json()["state"] == "interrupted"
 
 
 @pytest.mark.long
