@@ -171,7 +171,8 @@ class Control:
             captures.router(self.captures, self.book, self.bus, "default", allowed, lambda: self.steady_s),
             gswarm.router(self.book, self.changes, "default", allowed),
         ]
-        return application(Parts(routers, lambda: None, Meters(lambda: True, lambda: 0, self.changes.states)))
+        meters = Meters(lambda: True, lambda: 0, self.changes.states, self.changes.here)
+        return application(Parts(routers, lambda: None, meters))
 
     def start(self, name: str = "s", **body: Any) -> Any:
         return self.client.post("/v1/sessions", json={"name": name, "all": True, **body}, headers=MAY)
@@ -261,13 +262,44 @@ def test_two_controls_on_one_folder_record_a_name_once(control: Control, until: 
     assert control.store.folder("one").stop_request() is not None
 
 
+def report(control: Control, name: str, host: str, **about: Any) -> None:
+    """A control on that host reports a session that it records."""
+    golden = wire.decode(topics.SESSION, (GOLDEN / "v1.10" / "SessionState.json").read_bytes())
+    state = msgspec.structs.replace(golden, name=name, state="recording", host=host, **about)
+    control.book.update(topics.SESSION, name, state, b"", 0.0)
+
+
 def test_a_name_that_another_control_records_elsewhere_is_refused(control: Control) -> None:
-    golden = (GOLDEN / "v1.10" / "SessionState.json").read_bytes()
-    state = msgspec.structs.replace(wire.decode(topics.SESSION, golden), name="far", state="recording", host="far-away")
-    control.book.update(topics.SESSION, "far", state, b"", 0.0)
+    report(control, "far", "far-away")
     response = control.start("far")
     assert response.status_code == 409
     assert "far-away" in reason(response)
+
+
+@pytest.mark.long
+def test_a_session_whose_folder_is_gone_can_be_deleted(control: Control) -> None:
+    """The bus has it as one of this host: it is taken off the bus, which needs the brokers."""
+    report(control, "gone", socket.gethostname())
+    control.bus.away = True
+    assert control.client.delete("/v1/sessions/gone", headers=MAY).status_code == 503
+    control.bus.away = False
+    assert control.client.delete("/v1/sessions/gone", headers=MAY).status_code == 204
+    assert control.client.get("/v1/sessions").json()["sessions"] == []
+    assert control.bus.states == [("gone", None)]
+    assert control.bus.audited == [("session_delete", "session:gone", "ada@login", "")]
+    assert control.client.delete("/v1/sessions/gone", headers=MAY).status_code == 404
+
+
+@pytest.mark.long
+def test_a_session_of_another_host_is_left_to_the_control_there(control: Control) -> None:
+    """The refusal names the host."""
+    report(control, "far", "far-away")
+    response = control.client.delete("/v1/sessions/far", headers=MAY)
+    assert (response.status_code, reason(response)) == (409, "'far' is on far-away; delete it with the control there")
+    response = control.client.post("/v1/sessions/far/stop", headers=MAY)
+    assert response.status_code == 404
+    assert "far-away" in reason(response)
+    assert control.bus.states == control.bus.audited == []
 
 
 @pytest.mark.long
@@ -844,7 +876,7 @@ def test_a_client_that_falls_silent_is_unhealthy(control: Control) -> None:
 
 @pytest.mark.long
 def test_a_foreign_name_is_refused(until: Callable[..., None]) -> None:
-    parts = Parts([], lambda: None, Meters(lambda: True, lambda: 0, list), names=("127.0.0.1",))
+    parts = Parts([], lambda: None, Meters(lambda: True, lambda: 0, list, list), names=("127.0.0.1",))
     with served(application(parts), until) as address:
         assert httpx.get(f"{address}/healthz").status_code == 200
         assert httpx.get(f"{address}/healthz", headers={"host": "evil.example"}).status_code == 403
@@ -875,6 +907,16 @@ def test_metrics_tell_sessions_by_state(control: Control) -> None:
     control.start("one")
     text = control.client.get("/metrics").text
     assert 'paceline_control_sessions{state="starting"} 1.0' in text
+
+
+@pytest.mark.long
+def test_metrics_of_this_disk_leave_out_sessions_of_other_controls(control: Control) -> None:
+    """Those are on another disk; the number of sessions counts them."""
+    report(control, "far", "far-away", bytes=7, missing=5)
+    text = control.client.get("/metrics").text
+    assert 'paceline_control_sessions{state="recording"} 1.0' in text
+    assert "paceline_control_session_bytes 0.0" in text
+    assert "paceline_control_session_missing_messages 0.0" in text
 
 
 @pytest.mark.slow
