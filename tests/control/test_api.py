@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -744,6 +745,25 @@ def test_a_job_of_another_cluster_is_reached_there(control: Control) -> None:
         assert control.bus.events[-1][1].cluster == answer.json()["cluster"] == control.bus.clusters.pop() == cluster
     control.client.post("/v1/jobs/resnet/captures", json={"ranks": [0]}, headers=MAY)
     assert control.bus.clusters == ["east"]
+
+
+@pytest.mark.long
+def test_a_job_whose_name_holds_slashes_is_reached(control: Control) -> None:
+    """Thresholds, plan and captures, also where the name ends as a route does; an empty name is none."""
+    for job in ("lab/llm-70b", "lab/plan"):
+        path = f"/v1/jobs/{quote(job, safe='')}"
+        describe(control, job)
+        plan = msgspec.structs.replace(plan_of("default", 16, 16), job=job)
+        control.book.update(topics.PLAN, job, plan, b"", 0.0)
+        sent = {"values": {"sigmas": 4.0}}
+        assert control.client.put(f"{path}/thresholds", json=sent, headers=MAY).status_code == 200
+        assert control.client.get(f"{path}/thresholds").json()["job"] == job
+        assert control.client.get(f"{path}/plan").json()["job"] == job
+        assert control.client.put(f"{path}/plan", json={"shares": [20, 12]}, headers=MAY).status_code == 202
+        assert control.client.post(f"{path}/captures", json={"ranks": [0]}, headers=MAY).json()["job"] == job
+    assert [event.job for _, event in control.bus.events] == ["lab/llm-70b"] * 2 + ["lab/plan"] * 2
+    assert control.client.put("/v1/jobs//thresholds", json=sent, headers=MAY).status_code == 422
+    assert "/v1/jobs/{job}/thresholds" in control.client.get("/openapi.json").json()["paths"]
 
 
 def plan_of(cluster: str, *shares: int) -> BalancePlan:
