@@ -129,9 +129,10 @@ class Progress:
     def tick(self, now_s: float) -> None:
         """It is ``now_s``, and the bus answers."""
         if not self._awaited:
-            # Whoever was named and never says anything is as silent as who has stopped.
+            # A node that was named and never reports is as silent as one that has stopped; so is one that reported
+            # to an earlier recorder and stopped while there was none.
             self._awaited = True
-            for node in self.definition.nodes:
+            for node in (*self.definition.nodes, *sorted(self._proof.nodes())):
                 self._clients.awaited(node, now_s)
         self._clients.tick(now_s)
 
