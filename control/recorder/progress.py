@@ -58,7 +58,8 @@ class Progress:
 
     def stored(self, topic: str, key: str | None, value: bytes, place: Place, offset: int) -> None:
         """A message lies on disk of which the manifest does not tell yet."""
-        self._written[place] = max(offset, self._written.get(place, -1))
+        # The last one counts, not the greatest: the topic may have been made again within the segment.
+        self._written[place] = offset
         kept = self._selection.takes(topic, key, value)
         if topic in BY_NAME:
             said = head(BY_NAME[topic], value)

@@ -123,7 +123,9 @@ def utilization_by_gpu(*events: DeviceSamples | HostSamples) -> dict[str, float]
         book.update(topic, event.node, event, wire.encode(event), T0_S + 1.5)
     frame = newest_frame(book, T0_S + 1.5)
     assert frame["time"] <= T0_S + 1.5
-    assert sorted(frame["extra_metrics"]["hosts"]) == sorted({one.node for one in events if isinstance(one, HostSamples)})
+    assert sorted(frame["extra_metrics"]["hosts"]) == sorted(
+        {one.node for one in events if isinstance(one, HostSamples)}
+    )
     return dict(zip(frame["gpu_id"], frame["gpu_util"], strict=True))
 
 
