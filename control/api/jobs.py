@@ -52,7 +52,7 @@ def router(
 ) -> APIRouter:
     """The routes over ``book``, for who is ``allowed``; a job that is not known is of the cluster ``own``."""
     routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
-    # A job's name may hold slashes, and %2F is one before routes are matched.
+    # A job's name may hold slashes, and %2F is one before routes are matched. One with a newline matches no route.
     token = [Depends(allowed)]
     _thresholds(routes, book, outgoing, own, token, threshold_refusal)
     _plans(routes, book, outgoing, own, token)
@@ -67,7 +67,7 @@ def _thresholds(
     token: Sequence[Any],
     threshold_refusal: ThresholdRefusal,
 ) -> None:
-    @routes.get("/{job:path}/thresholds", responses={**CONFLICT, **BODY})
+    @routes.get("/{job:path}/thresholds", responses={**NOT_FOUND, **CONFLICT, **BODY})
     def thresholds(job: str, cluster: ClusterQuery = None) -> dict[str, Any]:
         """What was set for a job; nothing where all have their defaults."""
         cluster = cluster_of(book, job, cluster, own)
@@ -75,7 +75,11 @@ def _thresholds(
         attempt, values = (held.attempt, held.values) if held else (0, {})
         return {"cluster": cluster, "job": job, "attempt": attempt, "values": values}
 
-    @routes.put("/{job:path}/thresholds", dependencies=token, responses={**GUARDED, **CONFLICT, **BODY, **AWAY})
+    @routes.put(
+        "/{job:path}/thresholds",
+        dependencies=token,
+        responses={**GUARDED, **NOT_FOUND, **CONFLICT, **BODY, **AWAY},
+    )
     def set_thresholds(job: str, sent: ThresholdsAsked, asker: Asker) -> dict[str, Any]:
         """Change the thresholds of a job, also while it runs."""
         for name, value in sent.values.items():
