@@ -69,18 +69,26 @@ class SessionChanges:
 
     def _unknown(self, name: str) -> str:
         """Why there is no such session, with those that there are."""
+        elsewhere = self._book.session(name)
+        if elsewhere is not None:
+            return f"{name!r} is not on this disk: its files are, or were, on {elsewhere.host or 'another host'}"
         names = [state.name for state in self.states()]
         return f"no session {name[:100]!r} here; {listed('session', names)}"
 
     def states(self) -> list[SessionState]:
         """All sessions: those here as their folders tell, and those of other controls as the bus does."""
-        told: dict[str, SessionState] = {state.name: state for state in self._book.sessions()}
+        states = {state.name: state for state in (*self._book.sessions(), *self.here())}
+        return sorted(states.values(), key=lambda state: (-state.started_s, state.name))
+
+    def here(self) -> list[SessionState]:
+        """The sessions on this disk."""
+        states = []
         for name in self._store.names():
             try:
-                told[name] = self._store.state(name)
+                states.append(self._store.state(name))
             except (ManifestError, NoSessionError) as error:
-                told[name] = _damaged(name, str(error), self._host)
-        return sorted(told.values(), key=lambda state: (-state.started_s, state.name))
+                states.append(_damaged(name, str(error), self._host))
+        return states
 
     def start(self, definition: Definition) -> Manifest:
         """Begin a session.
@@ -143,24 +151,38 @@ class SessionChanges:
         return self.manifest(name)
 
     def delete(self, name: str, issuer: str) -> None:
-        """Delete a session with all that was recorded; one whose files are damaged too.
+        """Delete a session with all that was recorded; one whose files are damaged or gone too.
 
         Raises:
-            RefusedError: 404 there is none, 409 it is being recorded.
+            RefusedError: 404 there is none, 409 it is being recorded, or on another host; 503 its files are gone, and
+                the brokers do not answer.
         """
         try:
             folder = self._store.folder(name)
         except NoSessionError:
-            raise RefusedError(404, "name", self._unknown(name)) from None
+            self._check_gone(name)
+        else:
+            self._remove(name, folder)
+        self._book.forget(SESSION, name)
+        self._teller.state(name, None)
+        self._teller.audit("session_delete", _target(name), issuer, "")
+
+    def _check_gone(self, name: str) -> None:
+        """Refuse to delete a session without a folder, unless the bus has it as one of this host."""
+        known = self._book.session(name)
+        if known is None:
+            raise RefusedError(404, "name", self._unknown(name))
+        if known.host not in ("", self._host):
+            raise RefusedError(409, "name", f"{name!r} is on {known.host}; delete it with the control there")
+        self._teller.check()
+
+    def _remove(self, name: str, folder: SessionFolder) -> None:
         if folder.is_locked():
             raise RefusedError(409, "state", f"{name!r} is being recorded; stop it first")
         try:
             folder.remove()
         except OSError as error:
             raise RefusedError(409, "name", f"{name!r} cannot be deleted: {error.strerror}") from error
-        self._book.forget(SESSION, name)
-        self._teller.state(name, None)
-        self._teller.audit("session_delete", _target(name), issuer, "")
 
     def go_on(self, because: str = "") -> GoneOn:
         """Go on with what nobody has stopped, where the reason begins ``because``, as far as there is room."""
@@ -187,6 +209,8 @@ class SessionChanges:
             self._launcher.start(folder, finish=finish)
         except BlockingIOError:
             raise RefusedError(409, "state", f"{folder.name!r} has a recorder already") from None
+        except ManifestError as error:
+            raise RefusedError(409, "manifest", str(error)) from error
         except OSError as error:
             raise RefusedError(507, "recorder", f"it cannot be started: {error.strerror}") from error
 

@@ -13,7 +13,11 @@ import threading
 import time
 from collections.abc import Mapping
 
+import msgspec
+
 from .sessions.folder import SessionFolder
+from .sessions.manifest import read_manifest
+from .sessions.store import LIVE
 
 #: What recorders get to bring to disk what they have, when control is told to end.
 STOP_S = 4.0
@@ -34,6 +38,7 @@ class Launcher:
 
         Raises:
             BlockingIOError: it has one.
+            ManifestError: its files cannot be used.
             OSError: it cannot be started.
         """
         self._reap()
@@ -44,6 +49,7 @@ class Launcher:
         try:
             if folder.log.exists() and folder.log.stat().st_size > _MOST_LOG_BYTES:
                 folder.log.unlink()
+            _begin_again(folder)
             with folder.log.open("ab") as log:
                 process = subprocess.Popen(  # noqa: S603 - our own module, with arguments of our own
                     command,
@@ -79,3 +85,11 @@ class Launcher:
     def _reap(self) -> None:
         with self._lock:
             self._running = {name: process for name, process in self._running.items() if process.poll() is None}
+
+
+def _begin_again(folder: SessionFolder) -> None:
+    """Let the manifest of a session that had ended report its new recorder, which takes a second to write its own."""
+    manifest = read_manifest(folder.manifest)
+    if manifest.state.state not in LIVE:
+        manifest.state = msgspec.structs.replace(manifest.state, state="starting", reason="", stopped_s=None)
+        folder.replace(folder.manifest, msgspec.json.encode(manifest))

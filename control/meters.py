@@ -29,16 +29,21 @@ STATES = ("starting", "recording", "stopping", "stopped", "interrupted", "failed
 
 
 class Meters:
-    """A registry of its own, so that two applications in one process do not meet."""
+    """A registry of its own, so that two applications in one process do not meet.
+
+    ``sessions`` are all that are known, ``here`` those on this disk.
+    """
 
     def __init__(
         self,
         ready: Callable[[], bool],
         restarts: Callable[[], int],
         sessions: Callable[[], list[SessionState]],
+        here: Callable[[], list[SessionState]],
         left_out: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
-        self._ready, self._restarts, self._sessions, self._left_out = ready, restarts, sessions, left_out
+        self._ready, self._restarts, self._left_out = ready, restarts, left_out
+        self._sessions, self._here = sessions, here
         self._registry = CollectorRegistry()
         self._requests = Counter(REQUESTS.name, REQUESTS.help, REQUESTS.labels, registry=self._registry)
         self._seconds = Histogram(
@@ -52,12 +57,12 @@ class Meters:
 
     def collect(self) -> Iterator[Metric]:
         """What is so now, as ``prometheus_client`` wants a collector to tell it."""
-        states = self._sessions()
+        states, here = self._sessions(), self._here()
         yield family(READY, {(): int(self._ready())})
         yield family(RESTARTS, {(): self._restarts()})
         yield family(SESSIONS, {(state,): sum(one.state == state for one in states) for state in STATES})
-        yield family(MISSING, {(): sum(one.missing for one in states)})
-        yield family(BYTES, {(): sum(one.bytes for one in states)})
+        yield family(MISSING, {(): sum(one.missing for one in here)})
+        yield family(BYTES, {(): sum(one.bytes for one in here)})
         yield family(LEFT_OUT, {(topic,): messages for topic, messages in self._left_out().items()})
 
     def observe(self, route: str, status: int, seconds: float) -> None:

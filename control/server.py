@@ -78,7 +78,11 @@ def serve(args: argparse.Namespace) -> int:
         gswarm.router(book, changes, cluster, allowed),
     ]
     meters = Meters(
-        lambda: reader.waits() is None, lambda: reader.restarts, changes.states, lambda: dict(reader.left_out)
+        lambda: reader.waits() is None,
+        lambda: reader.restarts,
+        changes.states,
+        changes.here,
+        lambda: dict(reader.left_out),
     )
     names = hosts.answered(args.address, ALLOWED_HOSTS.read(environ))
     app = application(Parts(routers, reader.waits, meters, names))

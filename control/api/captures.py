@@ -56,7 +56,7 @@ def router(
     routes = APIRouter(prefix="/v1", tags=["captures"])
 
     @routes.post(
-        "/jobs/{job}/captures",
+        "/jobs/{job:path}/captures",
         status_code=202,
         dependencies=[Depends(allowed)],
         responses={**GUARDED, **NOT_FOUND, **CONFLICT, **BODY, **AWAY},

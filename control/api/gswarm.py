@@ -3,12 +3,10 @@
 Rule of this file: a thin alias. Names and shapes are gswarm's; units are those that its documentation promised.
 """
 
-import json
 import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from io import BytesIO
 from typing import Any
 
 from fastapi import APIRouter, Depends
@@ -23,7 +21,7 @@ from paceline.web.token import GUARDED
 
 from ..book import UNHEALTHY_S, Book
 from ..changes import SessionChanges
-from ..export.formats import FORMATS
+from ..export.frames import newest
 from ..export.told import Told
 from ..sessions.manifest import Definition
 from ..sessions.store import LIVE
@@ -196,8 +194,4 @@ def newest_frame(book: Book, now_s: float) -> dict[str, Any]:
         complete=True,
         missing_count=0,
     )
-    out = BytesIO()
-    FORMATS["frames"].write(lines, told, out)
-    frames = [json.loads(line) for line in out.getvalue().splitlines()]
-    frames = [frame for frame in frames if "gpu_id" in frame]
-    return dict(frames[-1]) if frames else {"gpu_id": [], "gpu_util": [], "gpu_memory": [], "time": None}
+    return newest(lines, told, now_s) or {"gpu_id": [], "gpu_util": [], "gpu_memory": [], "time": None}

@@ -52,6 +52,7 @@ def router(
 ) -> APIRouter:
     """The routes over ``book``, for who is ``allowed``; a job that is not known is of the cluster ``own``."""
     routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+    # A job's name may hold slashes, and %2F is one before routes are matched. One with a newline matches no route.
     token = [Depends(allowed)]
     _thresholds(routes, book, outgoing, own, token, threshold_refusal)
     _plans(routes, book, outgoing, own, token)
@@ -66,7 +67,7 @@ def _thresholds(
     token: Sequence[Any],
     threshold_refusal: ThresholdRefusal,
 ) -> None:
-    @routes.get("/{job}/thresholds", responses={**CONFLICT, **BODY})
+    @routes.get("/{job:path}/thresholds", responses={**NOT_FOUND, **CONFLICT, **BODY})
     def thresholds(job: str, cluster: ClusterQuery = None) -> dict[str, Any]:
         """What was set for a job; nothing where all have their defaults."""
         cluster = cluster_of(book, job, cluster, own)
@@ -74,7 +75,11 @@ def _thresholds(
         attempt, values = (held.attempt, held.values) if held else (0, {})
         return {"cluster": cluster, "job": job, "attempt": attempt, "values": values}
 
-    @routes.put("/{job}/thresholds", dependencies=token, responses={**GUARDED, **CONFLICT, **BODY, **AWAY})
+    @routes.put(
+        "/{job:path}/thresholds",
+        dependencies=token,
+        responses={**GUARDED, **NOT_FOUND, **CONFLICT, **BODY, **AWAY},
+    )
     def set_thresholds(job: str, sent: ThresholdsAsked, asker: Asker) -> dict[str, Any]:
         """Change the thresholds of a job, also while it runs."""
         for name, value in sent.values.items():
@@ -88,13 +93,13 @@ def _thresholds(
 
 
 def _plans(routes: APIRouter, book: Book, outgoing: Publishes, own: str, token: Sequence[Any]) -> None:
-    @routes.get("/{job}/plan", responses={**NOT_FOUND, **CONFLICT, **BODY})
+    @routes.get("/{job:path}/plan", responses={**NOT_FOUND, **CONFLICT, **BODY})
     def plan(job: str, cluster: ClusterQuery = None) -> dict[str, Any]:
         """How a job's batches are shared out."""
         return dict(msgspec.to_builtins(_plan(book, job, cluster_of(book, job, cluster, own))))
 
     @routes.put(
-        "/{job}/plan",
+        "/{job:path}/plan",
         status_code=202,
         dependencies=token,
         responses={**GUARDED, **NOT_FOUND, **CONFLICT, **BODY, **AWAY},
@@ -126,8 +131,8 @@ def _plans(routes: APIRouter, book: Book, outgoing: Publishes, own: str, token: 
 
 
 def _check_job(job: str) -> None:
-    if len(job) > 200:
-        raise RefusedError(422, "job", "no name of a job is longer than 200 characters")
+    if not 0 < len(job) <= 200:
+        raise RefusedError(422, "job", "a job's name has 1 to 200 characters")
 
 
 def _plan(book: Book, job: str, cluster: str) -> BalancePlan:

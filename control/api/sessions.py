@@ -162,7 +162,9 @@ def _ends(routes: APIRouter, changes: SessionChanges, token: Sequence[Any]) -> N
         """Finish a session whose recorder is gone, with what the brokers still hold."""
         return whole(changes.recover(name, asker))
 
-    @routes.delete("/{name}", status_code=204, dependencies=token, responses={**GUARDED, **NOT_FOUND, **CONFLICT})
+    @routes.delete(
+        "/{name}", status_code=204, dependencies=token, responses={**GUARDED, **NOT_FOUND, **CONFLICT, **AWAY}
+    )
     def delete(name: str, asker: Asker) -> None:
         """Delete a session with all that was recorded."""
         changes.delete(name, asker)

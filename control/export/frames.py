@@ -7,6 +7,7 @@ per second, and said so in ``units``; ``pcie_bytes_per_s`` calls it by its name.
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, BinaryIO
 
 from paceline.recording import Line
@@ -111,6 +112,22 @@ class Frames:
             "silent": self._told.silent_at(time_s),
             "units": UNITS,
         }
+
+
+def newest(lines: Iterable[Line], told: Told, now_s: float) -> dict[str, Any] | None:
+    """One frame of the newest row of each GPU and host, whatever their clocks say; None where no GPU reports.
+
+    Its time is that of the newest of them, and never after ``now_s``.
+    """
+    reader, frames = Reader(told), Frames(told)
+    rows: dict[tuple[str, str, str], Row] = {}
+    for row in chain.from_iterable(reader.rows(event) for event in reader.events(lines)):
+        key = (row.kind, row.node, row.device)
+        if key not in rows or row.time_s >= rows[key].time_s:
+            rows[key] = row
+    time_s = min(now_s, max((row.time_s for row in rows.values()), default=now_s))
+    added = chain.from_iterable(frames.add(row._replace(time_s=time_s)) for row in rows.values())
+    return next(chain(added, frames.end()), None)
 
 
 def gpu_id(row: Row) -> str:

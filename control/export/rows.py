@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from paceline import wire
-from paceline.events import MEDIUM_WINDOW_S, DeviceSamples, Finding, HostSamples, JobWindow, NodeDescribed
+from paceline.events import SHORT_WINDOW_S, DeviceSamples, Finding, HostSamples, JobWindow, NodeDescribed
 from paceline.recording import Line
 from paceline.topics import DEVICE, FINDING, HOST, NODE, WINDOW
 
@@ -79,7 +79,8 @@ class Reader:
                 if self._believed(event.t0_s + time_s):
                     values = {name: column[at] for name, column in told}
                     yield Row("host", event.t0_s + time_s, event.cluster, event.node, values)
-        elif isinstance(event, JobWindow) and event.length_s <= MEDIUM_WINDOW_S and self._believed(event.start_s):
+        elif isinstance(event, JobWindow) and event.length_s == SHORT_WINDOW_S and self._believed(event.start_s):
+            # The longer windows hold the same steps once more.
             values = {name: getattr(event, name) for name in JOB_COLUMNS}
             yield Row("job", event.start_s, event.cluster, "", values, job=event.job)
 

@@ -58,7 +58,8 @@ class Progress:
 
     def stored(self, topic: str, key: str | None, value: bytes, place: Place, offset: int) -> None:
         """A message lies on disk of which the manifest does not tell yet."""
-        self._written[place] = max(offset, self._written.get(place, -1))
+        # The last one counts, not the greatest: the topic may have been made again within the segment.
+        self._written[place] = offset
         kept = self._selection.takes(topic, key, value)
         if topic in BY_NAME:
             said = head(BY_NAME[topic], value)
@@ -129,9 +130,10 @@ class Progress:
     def tick(self, now_s: float) -> None:
         """It is ``now_s``, and the bus answers."""
         if not self._awaited:
-            # Whoever was named and never says anything is as silent as who has stopped.
+            # A node that was named and never reports is as silent as one that has stopped; so is one that reported
+            # to an earlier recorder and stopped while there was none.
             self._awaited = True
-            for node in self.definition.nodes:
+            for node in (*self.definition.nodes, *sorted(self._proof.nodes())):
                 self._clients.awaited(node, now_s)
         self._clients.tick(now_s)
 

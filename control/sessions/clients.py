@@ -45,7 +45,7 @@ class Clients:
 
     def awaited(self, client: str, now_s: float) -> None:
         """``client`` should be heard from now on; who is silent stays so."""
-        if client not in self._open:
+        if client not in self._open and len(self._last_s) < MOST_CLIENTS:
             self._last_s.setdefault(client, now_s)
 
     def tick(self, now_s: float) -> None:

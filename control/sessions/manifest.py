@@ -150,6 +150,8 @@ def read_manifest(path: Path) -> Manifest:
         ManifestError: it cannot be used.
     """
     manifest = _read(path, Manifest)
+    # A folder that was copied holds the name of the other one.
+    manifest.state = msgspec.structs.replace(manifest.state, name=path.parent.name)
     for one in manifest.proof:
         if not _ascend(one.runs):
             raise ManifestError(f"{_where(path)}: damaged: the runs of {one.producer[:100]!r} do not ascend")

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from paceline.held_bytes import size_of
 from paceline.selection import Head
+from paceline.topics import BY_NAME
 
 from .manifest import ProducerProof
 from .numbers import Numbers
@@ -62,6 +63,14 @@ class Proof:
         self._runs += len(known.numbers.runs) - before
         known.kept += kept and new
         return new
+
+    def nodes(self) -> set[str]:
+        """The nodes that sent something that was kept on a raw topic."""
+        return {
+            one.node
+            for (topic, _), one in self._producers.items()
+            if one.node and one.kept and topic in BY_NAME and BY_NAME[topic].kind == "raw"
+        }
 
     def told(self) -> list[ProducerProof]:
         """As the manifest has it: of the producers of which something was kept."""

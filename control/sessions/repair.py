@@ -5,17 +5,19 @@ its place only when it is complete.
 """
 
 import gzip
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from paceline.kafka.follow import Place
 from paceline.recording import Bad
 
 from .manifest import Manifest, Segment
 from .segments import Stored, stored_lines, summed
 
+#: Lines that are remembered to know repeats, more than a segment holds: 100 MB. A repeat of one beyond them is kept.
+MOST_REMEMBERED = 1_000_000
 _PATTERN = "segment-*.jsonl.gz"
 
 
@@ -46,7 +48,7 @@ def repair(folder: Path, manifest: Manifest, on_message: Callable[[Stored], None
     """
     found: list[Segment] = []
     damage: list[str] = []
-    written: dict[Place, int] = {}
+    written: set[bytes] = set()
     for path in unlisted(folder, manifest):
         segment = _rewritten(path, written, on_message, damage)
         if segment is not None:
@@ -55,7 +57,7 @@ def repair(folder: Path, manifest: Manifest, on_message: Callable[[Stored], None
 
 
 def _rewritten(
-    path: Path, written: dict[Place, int], on_message: Callable[[Stored], None], damage: list[str]
+    path: Path, written: set[bytes], on_message: Callable[[Stored], None], damage: list[str]
 ) -> Segment | None:
     temporary = path.with_name(f".{path.name}.new")
     messages = first_ms = last_ms = 0
@@ -64,9 +66,13 @@ def _rewritten(
             if isinstance(stored, Bad):
                 damage.append(f"{path.name}, line {stored.number}: {stored.reason}")
                 continue
-            if stored.offset <= written.get(stored.place, -1):
-                continue  # A recorder that was killed twice at the same place.
-            written[stored.place] = stored.offset
+            # Of a recorder that was killed twice at the same place. The offset alone shows no repeat: a topic that was
+            # deleted and made again begins at 0 within the same segment.
+            mark = hashlib.blake2b(stored.raw, digest_size=16).digest()
+            if mark in written:
+                continue
+            if len(written) < MOST_REMEMBERED:
+                written.add(mark)
             whole.write(stored.raw)
             stamp = stored.line.timestamp_ms
             first_ms, last_ms = (min(first_ms, stamp) if messages else stamp), max(last_ms, stamp)

@@ -52,6 +52,10 @@ def state_of(definition: Definition, host: str = "") -> SessionState:
     )
 
 
+def _is_name(name: str) -> bool:
+    return re.fullmatch(SESSION_NAME, name) is not None
+
+
 class SessionStore:
     """The sessions under ``root``."""
 
@@ -67,7 +71,7 @@ class SessionStore:
             NoSessionError: it is not.
         """
         folder = SessionFolder(self.root / name)
-        if not re.match(SESSION_NAME, name) or not folder.definition.is_file():
+        if not _is_name(name) or not folder.definition.is_file():
             raise NoSessionError(name)
         return folder
 
@@ -93,9 +97,10 @@ class SessionStore:
         return clear(self.root)
 
     def names(self) -> list[str]:
-        """The sessions there are, by name."""
+        """The sessions there are, by name; a folder that no session may be called is none."""
         try:
-            return sorted(path.parent.name for path in self.root.glob("[A-Za-z0-9]*/session.json"))
+            names = (path.parent.name for path in self.root.glob("[A-Za-z0-9]*/session.json"))
+            return sorted(name for name in names if _is_name(name))
         except OSError:
             return []
 

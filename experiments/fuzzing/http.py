@@ -118,7 +118,7 @@ def control() -> FastAPI:
         captures.router(traces, book, outgoing, "default", allowed),
         gswarm.router(book, changes, "default", allowed),
     ]
-    meters = Meters(lambda: True, lambda: 0, changes.states)
+    meters = Meters(lambda: True, lambda: 0, changes.states, changes.here)
     return control_app.application(control_app.Parts(routers, lambda: None, meters))
 
 

@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import os
 import secrets
+import shutil
 import socket
 import ssl
 import threading
@@ -15,7 +16,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -29,6 +31,7 @@ from control.captures import NOBODY, UNHEARD_S, CaptureBook
 from control.changes import MOST_RECORDING, SessionChanges, Teller
 from control.export.room import LEAST_FREE_BYTES, MOST_SENT
 from control.following import BusReader
+from control.launcher import Launcher
 from control.meters import Meters
 from control.sessions.folder import SessionFolder
 from control.sessions.manifest import Manifest, Segment, read_definition, read_manifest
@@ -169,7 +172,8 @@ class Control:
             captures.router(self.captures, self.book, self.bus, "default", allowed, lambda: self.steady_s),
             gswarm.router(self.book, self.changes, "default", allowed),
         ]
-        return application(Parts(routers, lambda: None, Meters(lambda: True, lambda: 0, self.changes.states)))
+        meters = Meters(lambda: True, lambda: 0, self.changes.states, self.changes.here)
+        return application(Parts(routers, lambda: None, meters))
 
     def start(self, name: str = "s", **body: Any) -> Any:
         return self.client.post("/v1/sessions", json={"name": name, "all": True, **body}, headers=MAY)
@@ -259,13 +263,44 @@ def test_two_controls_on_one_folder_record_a_name_once(control: Control, until: 
     assert control.store.folder("one").stop_request() is not None
 
 
+def report(control: Control, name: str, host: str, **about: Any) -> None:
+    """A control on that host reports a session that it records."""
+    golden = wire.decode(topics.SESSION, (GOLDEN / "v1.10" / "SessionState.json").read_bytes())
+    state = msgspec.structs.replace(golden, name=name, state="recording", host=host, **about)
+    control.book.update(topics.SESSION, name, state, b"", 0.0)
+
+
 def test_a_name_that_another_control_records_elsewhere_is_refused(control: Control) -> None:
-    golden = (GOLDEN / "v1.10" / "SessionState.json").read_bytes()
-    state = msgspec.structs.replace(wire.decode(topics.SESSION, golden), name="far", state="recording", host="far-away")
-    control.book.update(topics.SESSION, "far", state, b"", 0.0)
+    report(control, "far", "far-away")
     response = control.start("far")
     assert response.status_code == 409
     assert "far-away" in reason(response)
+
+
+@pytest.mark.long
+def test_a_session_whose_folder_is_gone_can_be_deleted(control: Control) -> None:
+    """The bus has it as one of this host: it is taken off the bus, which needs the brokers."""
+    report(control, "gone", socket.gethostname())
+    control.bus.away = True
+    assert control.client.delete("/v1/sessions/gone", headers=MAY).status_code == 503
+    control.bus.away = False
+    assert control.client.delete("/v1/sessions/gone", headers=MAY).status_code == 204
+    assert control.client.get("/v1/sessions").json()["sessions"] == []
+    assert control.bus.states == [("gone", None)]
+    assert control.bus.audited == [("session_delete", "session:gone", "ada@login", "")]
+    assert control.client.delete("/v1/sessions/gone", headers=MAY).status_code == 404
+
+
+@pytest.mark.long
+def test_a_session_of_another_host_is_left_to_the_control_there(control: Control) -> None:
+    """The refusal names the host."""
+    report(control, "far", "far-away")
+    response = control.client.delete("/v1/sessions/far", headers=MAY)
+    assert (response.status_code, reason(response)) == (409, "'far' is on far-away; delete it with the control there")
+    response = control.client.post("/v1/sessions/far/stop", headers=MAY)
+    assert response.status_code == 404
+    assert "far-away" in reason(response)
+    assert control.bus.states == control.bus.audited == []
 
 
 @pytest.mark.long
@@ -295,6 +330,39 @@ def test_a_session_whose_recorder_is_gone_is_interrupted_and_recovered(control: 
     assert control.client.post("/v1/sessions/cut/stop", headers=MAY).status_code == 409
     assert control.client.post("/v1/sessions/cut/recover", headers=MAY).status_code == 202
     assert control.recorders.finishing == ["cut"]
+
+
+class Process:
+    """In place of a recorder that has not written its first manifest: it holds the lock and does no more."""
+
+    started: ClassVar[list["Process"]] = []
+
+    def __init__(self, command: list[str], *, pass_fds: tuple[int], **_: Any) -> None:
+        self.lock = os.dup(pass_fds[0])
+        self.started.append(self)
+
+    def poll(self) -> None:
+        """It lives."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("left", ["interrupted", "failed"])
+def test_a_session_that_is_recovered_is_live_from_the_answer_on(
+    control: Control, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    """Its recorder takes a second to write a manifest: until then the session can be stopped and not deleted."""
+    control.start("cut")
+    control.recorders.end(control.store.folder("cut"), left)
+    monkeypatch.setattr(control.changes, "_launcher", Launcher({}, None))
+    monkeypatch.setattr("control.launcher.subprocess.Popen", Process)
+    answer = control.client.post("/v1/sessions/cut/recover", headers=MAY)
+    recovered = answer.json()
+    assert (answer.status_code, recovered["state"], recovered["reason"]) == (202, "starting", "")
+    assert recovered["stopped_s"] is None
+    assert control.client.post("/v1/sessions/cut/stop", headers=MAY).json()["state"] == "starting"
+    assert control.client.delete("/v1/sessions/cut", headers=MAY).status_code == 409
+    os.close(Process.started.pop().lock)
+    assert control.client.get("/v1/sessions/cut").json()["state"] == "interrupted"
 
 
 @pytest.mark.long
@@ -372,6 +440,20 @@ def test_a_segment_that_was_changed_is_not_exported(control: Control) -> None:
     response = control.client.get("/v1/sessions/bent/export")
     assert response.status_code == 409
     assert "SHA-256" in reason(response)
+
+
+@pytest.mark.long
+def test_a_folder_that_was_copied_is_a_session_of_its_own_name(control: Control) -> None:
+    """Under a name that no session may have it is none, and the routes over all sessions answer."""
+    original = recorded(control, "tuesday")
+    for name in ("tuesday (copy)", "tuesday~", "tuesday.2"):
+        shutil.copytree(original.path, original.path.with_name(name))
+    shutil.rmtree(original.path)
+    for path in ("/status", "/metrics", "/profiling/sessions"):
+        assert control.client.get(path).status_code == 200
+    (listed,) = control.client.get("/v1/sessions").json()["sessions"]
+    assert listed["name"] == control.client.get("/v1/sessions/tuesday.2").json()["name"] == "tuesday.2"
+    assert control.client.get("/v1/sessions/tuesday.2/export").status_code == 200
 
 
 def recorded(control: Control, name: str, messages: int = 100) -> SessionFolder:
@@ -665,6 +747,25 @@ def test_a_job_of_another_cluster_is_reached_there(control: Control) -> None:
     assert control.bus.clusters == ["east"]
 
 
+@pytest.mark.long
+def test_a_job_whose_name_holds_slashes_is_reached(control: Control) -> None:
+    """Thresholds, plan and captures, also where the name ends as a route does; an empty name is none."""
+    for job in ("lab/llm-70b", "lab/plan"):
+        path = f"/v1/jobs/{quote(job, safe='')}"
+        describe(control, job)
+        plan = msgspec.structs.replace(plan_of("default", 16, 16), job=job)
+        control.book.update(topics.PLAN, job, plan, b"", 0.0)
+        sent = {"values": {"sigmas": 4.0}}
+        assert control.client.put(f"{path}/thresholds", json=sent, headers=MAY).status_code == 200
+        assert control.client.get(f"{path}/thresholds").json()["job"] == job
+        assert control.client.get(f"{path}/plan").json()["job"] == job
+        assert control.client.put(f"{path}/plan", json={"shares": [20, 12]}, headers=MAY).status_code == 202
+        assert control.client.post(f"{path}/captures", json={"ranks": [0]}, headers=MAY).json()["job"] == job
+    assert [event.job for _, event in control.bus.events] == ["lab/llm-70b"] * 2 + ["lab/plan"] * 2
+    assert control.client.put("/v1/jobs//thresholds", json=sent, headers=MAY).status_code == 422
+    assert "/v1/jobs/{job}/thresholds" in control.client.get("/openapi.json").json()["paths"]
+
+
 def plan_of(cluster: str, *shares: int) -> BalancePlan:
     return BalancePlan(
         cluster=cluster, job="train", attempt=0, time_s=1.0, version=4, shares=[*shares], made_by="streams"
@@ -795,7 +896,7 @@ def test_a_client_that_falls_silent_is_unhealthy(control: Control) -> None:
 
 @pytest.mark.long
 def test_a_foreign_name_is_refused(until: Callable[..., None]) -> None:
-    parts = Parts([], lambda: None, Meters(lambda: True, lambda: 0, list), names=("127.0.0.1",))
+    parts = Parts([], lambda: None, Meters(lambda: True, lambda: 0, list, list), names=("127.0.0.1",))
     with served(application(parts), until) as address:
         assert httpx.get(f"{address}/healthz").status_code == 200
         assert httpx.get(f"{address}/healthz", headers={"host": "evil.example"}).status_code == 403
@@ -826,6 +927,16 @@ def test_metrics_tell_sessions_by_state(control: Control) -> None:
     control.start("one")
     text = control.client.get("/metrics").text
     assert 'paceline_control_sessions{state="starting"} 1.0' in text
+
+
+@pytest.mark.long
+def test_metrics_of_this_disk_leave_out_sessions_of_other_controls(control: Control) -> None:
+    """Those are on another disk; the number of sessions counts them."""
+    report(control, "far", "far-away", bytes=7, missing=5)
+    text = control.client.get("/metrics").text
+    assert 'paceline_control_sessions{state="recording"} 1.0' in text
+    assert "paceline_control_session_bytes 0.0" in text
+    assert "paceline_control_session_missing_messages 0.0" in text
 
 
 @pytest.mark.slow

@@ -8,9 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 
+from control.api.gswarm import newest_frame
+from control.book import Book
 from control.export.formats import FORMATS, PLOTS
 from control.export.frames import EXTRA
 from control.export.stat import summary
@@ -110,6 +113,36 @@ def test_a_frame_has_an_entry_a_gpu_in_gswarms_names_and_right_units() -> None:
     assert frame["units"]["gpu_util"] == "ratio"
     assert "PCIe" in frame["units"]["dram_bandwidth"]
     assert last["summary_by_client"] == {"n1": {"avg_gpu_util": 0.5, "avg_gpu_memory": 0.25}}
+
+
+def utilization_by_gpu(*events: DeviceSamples | HostSamples) -> dict[str, float]:
+    """What ``/metrics/latest`` reports half a second after the last of these, of each GPU."""
+    book = Book()
+    for event in events:
+        topic = DEVICE if isinstance(event, DeviceSamples) else HOST
+        book.update(topic, event.node, event, wire.encode(event), T0_S + 1.5)
+    frame = newest_frame(book, T0_S + 1.5)
+    assert frame["time"] <= T0_S + 1.5
+    assert sorted(frame["extra_metrics"]["hosts"]) == sorted(
+        {one.node for one in events if isinstance(one, HostSamples)}
+    )
+    return dict(zip(frame["gpu_id"], frame["gpu_util"], strict=True))
+
+
+def test_the_latest_frame_holds_the_newest_of_every_node() -> None:
+    """Also where samples lie on both sides of a full second, or a clock is a minute ahead."""
+    early, late = device_samples("n1", 0, utilization_ratio=0.25), device_samples("n2", 1, utilization_ratio=0.5)
+    ahead = device_samples("n3", 61, utilization_ratio=0.75)
+    expected = {"n1:0:": 0.25, "n1:1:": 0.25, "n2:0:": 0.5, "n2:1:": 0.5}
+    assert utilization_by_gpu(early, late, host_samples("n1", 0, cpu_ratio=0.5)) == expected
+    assert utilization_by_gpu(early, late, ahead) == {**expected, "n3:0:": 0.75, "n3:1:": 0.75}
+
+
+def test_of_several_samples_of_a_gpu_the_latest_frame_has_the_newest() -> None:
+    columns: dict[str, Any] = {name: [None] * 3 for name in wire.sample_columns(DeviceSamples)}
+    columns |= {"device": [0, 0, 0], "time_s": [0.0, 1.0, 0.5], "utilization_ratio": [0.25, 1.0, 0.5]}
+    one = device_samples("n1", 0)
+    assert utilization_by_gpu(msgspec.structs.replace(one, **columns)) == {"n1:0:": 1.0}
 
 
 def test_what_was_not_measured_is_null_and_never_0() -> None:

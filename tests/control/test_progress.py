@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from control.recorder.progress import Progress
+from control.sessions.clients import Clients
 from control.sessions.folder import SessionFolder
 from control.sessions.manifest import read_definition, read_manifest
 from paceline import wire
@@ -70,6 +71,35 @@ def test_who_was_named_and_never_speaks_is_silent_from_the_start(progress: Calla
     Heard(one)("n1", T0 + 10.0)
     assert silent(one, T0 + 31.0) == ["n2"]
     assert silences(one) == [("n2", T0, None)]
+
+
+def test_a_node_that_stopped_while_no_recorder_ran_is_silent(
+    begun: Callable[..., SessionFolder], progress: Callable[..., Progress]
+) -> None:
+    """It is awaited from the first tick of the next recorder on; one that was silent before stays so from then."""
+    one = progress()
+    before = Heard(one)
+    before("n0", T0 - 40.0)
+    before("n1", T0)
+    before("n2", T0)
+    one.tick(T0)
+    folder = begun("again")
+    folder.replace(folder.manifest, msgspec.json.encode(one.manifest("recording", "", T0, 0, None)))
+    again = Progress(read_definition(folder.definition), read_manifest(folder.manifest))
+    assert silent(again, T0 + 100.0) == ["n0"]
+    Heard(again)("n1", T0 + 110.0)
+    assert silent(again, T0 + 131.0) == ["n0", "n2"]
+    assert silences(again) == [("n0", T0 - 40.0, None), ("n2", T0 + 100.0, None)]
+
+
+def test_nodes_that_are_awaited_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their names come from outside."""
+    monkeypatch.setattr("control.sessions.clients.MOST_CLIENTS", 2)
+    clients = Clients()
+    for node in ("n1", "n2", "n3"):
+        clients.awaited(node, T0)
+    clients.tick(T0 + 30.0)
+    assert clients.silent == ["n1", "n2"]
 
 
 def test_brokers_that_are_away_make_nobody_silent(progress: Callable[..., Progress]) -> None:

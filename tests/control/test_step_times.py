@@ -1,14 +1,18 @@
 """The marks of a session's picture are where findings began, not where their revisions came."""
 
+import csv
+import io
+
 import msgspec
 import pytest
 
+from control.export.formats import FORMATS
 from control.export.panels import findings
 from control.export.stat import Statistics
 from control.export.step_times import MOST_WINDOWS, StepTimes
 from control.export.told import Told
 from paceline import wire
-from paceline.events import Cost, Coverage, Finding, JobWindow
+from paceline.events import JOB_WINDOWS_S, Cost, Coverage, Finding, JobWindow
 from paceline.recording import Line
 from paceline.topics import FINDING, WINDOW, Topic
 
@@ -70,6 +74,31 @@ def line(topic: Topic, event: JobWindow | Finding, after_s: float) -> Line:
 def marks(*lines: Line) -> list[tuple[float, float]]:
     told = Told("s", T0_S, T0_S + 100.0, (), (), (), complete=True, missing_count=0)
     return [(round(one.from_s, 6), round(one.to_s, 6)) for one in findings(Statistics(told).read(lines))]
+
+
+def windows_of_all_lengths(seconds: int) -> list[Line]:
+    """Two steps a second, every tenth second of slow ones, in the windows of each length."""
+    lines = []
+    for length_s in JOB_WINDOWS_S:
+        for start in range(0, seconds, int(length_s)):
+            one = window(T0_S + start, 2 * start, 2 * (start + int(length_s)) - 1, length_s)
+            slow = length_s == min(JOB_WINDOWS_S) and start % 10 == 0
+            one = msgspec.structs.replace(one, step_median_s=0.9 if slow else 0.1)
+            lines.append(line(WINDOW, one, start + length_s))
+    return lines
+
+
+def test_each_step_of_a_session_counts_once() -> None:
+    """Of the windows of three lengths, which hold the same steps, statistics and tables take the shortest."""
+    told, lines = Told("s", T0_S, T0_S + 60.0), windows_of_all_lengths(60)
+    steps = Statistics(told).read(lines).summary()["step_time_s"]["j"]
+    assert steps["steps"] == 120
+    assert steps["p95"] == pytest.approx(0.9, rel=0.02)
+    out = io.BytesIO()
+    FORMATS["csv"].write(lines, told, out)
+    rows = list(csv.DictReader(io.StringIO(out.getvalue().decode())))
+    assert len(rows) == 60
+    assert sum(float(row["steps"]) for row in rows) == 120.0
 
 
 def test_a_mark_stands_where_the_finding_began() -> None:
