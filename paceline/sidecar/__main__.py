@@ -31,6 +31,9 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--nccl-inspector", metavar="DIR", type=Path, help="read what NCCL Inspector writes there")
     parser.add_argument("--until-empty", action="store_true", help="end when all ranks have left, not with the parent")
     parser.add_argument(
+        "--starter-fd", type=int, metavar="N", help="with --until-empty: wait for no first rank once this hangs up"
+    )
+    parser.add_argument(
         "--patience", metavar="S", type=float, help="with --until-empty: wait so long for a first rank, and for another"
     )
     parser.add_argument("--quiet", action="store_true", help="do not report a missing broker")
@@ -51,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     """Listen, and serve the ranks that come, until told to end."""
     from paceline.sidecar.nccl_files import NcclFiles
     from paceline.sidecar.nccl_inspector import NcclInspector
-    from paceline.sidecar.server import Sidecar, listen
+    from paceline.sidecar.server import Sidecar, listen, lock_of
     from paceline.signals import outlive
 
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
@@ -90,8 +93,11 @@ def run(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sidecar.stop())
     if not options.until_empty:
         sidecar.follow(sys.stdin.fileno())
+    elif options.starter_fd is not None:
+        sidecar.follow_starter(options.starter_fd)
     sidecar.run()
     options.socket.unlink(missing_ok=True)
+    lock_of(options.socket).unlink(missing_ok=True)
     if sidecar.dropped_connections:
         say(f"{sidecar.dropped_connections} connections were dropped: what they sent was no timing")
     unreadable = 0 if parts.plans is None else parts.plans.unreadable

@@ -7,6 +7,7 @@ bounded time.
 """
 
 import contextlib
+import errno
 import fcntl
 import math
 import os
@@ -68,6 +69,9 @@ _STILL = frozenset((marks.QUEUED, marks.GC_START, marks.GC_STOP, marks.STANDING)
 CLOSE_S = 2.0
 #: From then on nobody waits for a reader of commands that hangs.
 COMMANDS_CLOSE_S = 0.3
+#: What the kernel says where it has no descriptor or memory for a connection, and how long none is taken then.
+_FULL = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+FULL_REST_S = 1.0
 #: ``--until-empty``: wait this long for a first rank, and this long after the last one for another; ``--patience``
 #: stands for both.
 FIRST_RANK_S = 120.0
@@ -184,6 +188,11 @@ class Sidecar:
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ, self._accept)
         self._ranks: dict[socket.socket, _Rank] = {}
+        #: Processes whose end is looked at, and the ranks that each was or is.
+        self._held: dict[int, tuple[Handle, set[Who]]] = {}
+        #: Since there was no descriptor for another rank, the listener rests until then; whether that was reported.
+        self._accept_at = 0.0
+        self._full_told = False
         self._ending = False
         self._exit_status: int | None = None
         self._word = b""
@@ -198,6 +207,15 @@ class Sidecar:
     def follow(self, parent_fd: int) -> None:
         """End when ``parent_fd`` hangs up; a line ``exit N`` on it tells the command's exit status."""
         self._selector.register(parent_fd, selectors.EVENT_READ, lambda: self._hear(parent_fd))
+
+    def follow_starter(self, starter_fd: int) -> None:
+        """``until_empty``: from when ``starter_fd`` hangs up, wait for a first rank no longer than for another."""
+
+        def gone() -> None:
+            self._selector.unregister(starter_fd)
+            self._empty_since = min(self._empty_since, time.monotonic())
+
+        self._selector.register(starter_fd, selectors.EVENT_READ, gone)
 
     def stop(self) -> None:
         """End soon: what a signal handler calls."""
@@ -233,6 +251,9 @@ class Sidecar:
         ready = self._selector.select(timeout_s)
         for key, _ in ready:
             key.data()
+        if self._accept_at and time.monotonic() >= self._accept_at:
+            self._accept_at = 0.0
+            self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._look(time.monotonic())
         self._end_ranks(time.monotonic())
         if self._nccl is not None:
@@ -296,16 +317,25 @@ class Sidecar:
             self._batcher.end_ranks(key, ends)
 
     def _watch(self, who: Who, pid: int) -> Handle | None:
-        """Look at a rank's process in the moment in which it ends, where this kernel tells of that."""
+        """Look at a rank's process in the moment in which it ends, where this kernel tells of that.
+
+        A process that leaves and joins again is held once, for there is a limit to descriptors.
+        """
+        if pid in self._held:
+            held, ranks = self._held[pid]
+            ranks.add(who)
+            return held
         handle = Handle(pid) if pid else None
         if handle is None or handle.fd < 0:
             return None
 
         def look() -> None:
-            self._endings.look(who)
+            for one in self._held.pop(pid)[1]:
+                self._endings.look(one)
             self._selector.unregister(handle.fd)
             handle.close()
 
+        self._held[pid] = handle, {who}
         self._selector.register(handle.fd, selectors.EVENT_READ, look)
         return handle
 
@@ -363,11 +393,21 @@ class Sidecar:
     def _accept(self) -> None:
         try:
             connection, _ = self._listener.accept()
-        except OSError:
-            return  # The rank gave up before we came to it.
+        except OSError as error:
+            if error.errno in _FULL:
+                self._rest_listener(error)
+            return  # Else the rank gave up before we came to it.
         connection.setblocking(False)
         self._ranks[connection] = _Rank(_peer_of(connection))
         self._selector.register(connection, selectors.EVENT_READ, lambda: self._receive(connection))
+
+    def _rest_listener(self, error: OSError) -> None:
+        """There is no descriptor for the rank that waits: it would be readable again at each turn."""
+        self._selector.unregister(self._listener)
+        self._accept_at = time.monotonic() + FULL_REST_S
+        if not self._full_told:
+            self._full_told = True
+            say(f"no room for another rank beside {len(self._ranks)}: {error.strerror}; it goes untimed until there is")
 
     def _receive(self, connection: socket.socket) -> None:
         rank = self._ranks[connection]
@@ -522,15 +562,30 @@ def _sent(connection: socket.socket, data: bytes) -> bool:
     return False
 
 
+def lock_of(path: Path) -> Path:
+    """The lock of the sidecar at ``path``, which removes it in the end."""
+    return Path(f"{path}.lock")
+
+
+def _locked(path: Path) -> bool:
+    """Hold the lock ``path`` until this process ends, whatever ends it; False where another sidecar does."""
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return False
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(lock)):
+                return True
+        os.close(lock)  # One that has just ended has removed it.
+
+
 def listen(path: Path) -> socket.socket | None:
     """The listening socket at ``path`` in a folder of our own; None where another sidecar already listens there."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        # Held until this process ends, whatever ends it.
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
+    if not _locked(lock_of(path)):
         return None
     # The path appears once it can be connected to: whoever waits for it must not come between bind and listen.
     unready = Path(f"{path}~")

@@ -52,6 +52,7 @@ class phase:  # noqa: N801
                 if self._probe.in_forward is self:
                     self._probe.in_forward = None
                 self._probe.mark(marks.LEAVE + self._kind)
+                self._probe.trim()
         except Exception as failure:
             fail(failure)
 

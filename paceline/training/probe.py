@@ -112,6 +112,7 @@ class Probe:
             raise
         finally:
             self.mark(marks.LEAVE + marks.COMMUNICATION)
+            self.trim()
             self.waiting = False
 
     def use_host(self) -> None:
@@ -151,7 +152,7 @@ class Probe:
         return self.clock is None
 
     def trim(self) -> None:
-        """Keep the ring bounded: called once a step, for a step has few marks."""
+        """Keep the ring bounded: called wherever marks may repeat without a step that ends."""
         ring = self.ring
         while len(ring) > self.most:
             ring.popleft()
@@ -211,6 +212,7 @@ class Probe:
         """What Python's collector calls before and after each of its runs."""
         if not self.off:
             self.ring.append((perf_counter_ns(), marks.GC_START if phase == "start" else marks.GC_STOP, None))
+            self.trim()
 
     def fail(self, error: BaseException) -> None:
         """End the timing with one line on stderr; training goes on."""

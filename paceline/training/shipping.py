@@ -9,6 +9,7 @@ word: the command that started it says so once, for all ranks.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 import threading
@@ -53,6 +54,9 @@ HELLO_AFTER_S = 15.0
 #: How long to look for the successor of a sidecar that died, and how long of that at the end of training.
 AGAIN_S = 60.0
 AGAIN_AT_END_S = 1.0
+#: A sidecar that hangs up so soon after the hello, with nothing of it safe, and this often in a row, takes no word of
+#: this rank: to come again would only cost training.
+REFUSED_S, MOST_REFUSED = 2.0, 5
 #: The largest message of a sidecar; and where plans are waited for, one of which has a number a rank.
 _MOST_BYTES = 4096
 _MOST_PLAN_BYTES = 131_072
@@ -103,6 +107,9 @@ class Shipping:
         self._failed: Failed | None = None
         self._said: Hello | None = None
         self._greeted = False
+        #: When the latest hello was said, unless something was safe since, and hang-ups in a row that came too soon.
+        self._greeted_at = -math.inf
+        self._refused = 0
         now = time.monotonic()
         self._connect_until = now + CONNECT_S
         self._hello_at = now + HELLO_AFTER_S
@@ -225,7 +232,7 @@ class Shipping:
                 return False
             if not (self._stopping or self._ready()):
                 return False
-            self._greeted = True
+            self._greeted, self._greeted_at = True, time.monotonic()
             self._greet()
         elif self._said is not None and self._told != self._known() and not self._probe.captures.graphs:
             self._greet_again(self._said)
@@ -270,6 +277,7 @@ class Shipping:
             settled = decode_settled(told)
             if settled is not None:
                 self._unsettled.settle(settled)
+                self._greeted_at, self._refused = -math.inf, 0
             else:
                 self._balance.hear(told)
                 self._capturing.hear(told)
@@ -282,7 +290,11 @@ class Shipping:
             self._flush()
 
     def _disconnect(self) -> None:
-        """The sidecar has gone: hear what it said last, and look for another from the next turn on."""
+        """The sidecar has gone: hear what it said last, and look for another from the next turn on.
+
+        Raises:
+            RuntimeError: it goes whenever this rank comes.
+        """
         for _ in range(2):  # What a connection died of is told before what still lies in it.
             with contextlib.suppress(OSError):
                 self._hear()
@@ -290,7 +302,11 @@ class Shipping:
             self._socket.close()
         self._socket, self._greeted = None, False
         self._unsent.clear()
-        self._connect_until = time.monotonic() + AGAIN_S
+        now = time.monotonic()
+        self._connect_until = now + AGAIN_S
+        self._refused = self._refused + 1 if now - self._greeted_at < REFUSED_S else 0
+        if self._refused >= MOST_REFUSED:
+            raise RuntimeError(f"the sidecar hung up {self._refused} times on what this rank sends")
 
     def _queued(self) -> None:
         """Close what there is with how long the training thread, and what launches for it, waited for a processor."""

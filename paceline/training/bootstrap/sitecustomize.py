@@ -48,6 +48,7 @@ class _Loader(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
+        _AWAITED.discard(module.__name__)
         _imported(module.__name__)
 
 
@@ -67,11 +68,12 @@ class _Finder:
             return spec if spec is not None and spec.has_location else PathFinder.find_spec(name, [_BESIDE])
         if name not in _AWAITED:
             return None
-        _AWAITED.discard(name)
-        spec = self._others(name, path, target)
-        if spec is None:
-            _AWAITED.add(name)
-        else:
+        _AWAITED.discard(name)  # One of the others may ask all finders, and so this one.
+        try:
+            spec = self._others(name, path, target)
+        finally:
+            _AWAITED.add(name)  # Whoever looks for a module need not import it, and an import may fail.
+        if spec is not None:
             _follow(spec)
         return spec
 

@@ -98,6 +98,7 @@ class Backward:
                 probe.host_mark(marks.OPTIMIZER)
                 probe.host_mark(marks.LEAVE + marks.OPTIMIZER)
             probe.mark(marks.LEAVE + marks.BACKWARD)
+            probe.trim()
             probe.waiting = False
         probe.reducing, probe.reducer = False, None
         if stepped:

@@ -1,6 +1,7 @@
 """Saving: ``torch.save`` and the savers of ``torch.distributed.checkpoint``."""
 
 import functools
+import sys
 from typing import Any
 
 from paceline.training import marks
@@ -32,6 +33,10 @@ def _wrap(probe: Probe, torch: Any, module: Any, name: str) -> None:
             return original(*args, **kwargs)
         finally:
             probe.mark(marks.LEAVE + marks.CHECKPOINT)
+            probe.trim()
 
     skip_frame(save)
-    setattr(module, name, save)
+    # Pickle takes a function only where it is the one in the module that it names as its own.
+    for place in (module, sys.modules.get(original.__module__)):
+        if getattr(place, name, None) is original:
+            setattr(place, name, save)

@@ -110,6 +110,7 @@ def _timed(probe: Probe, groups: Groups, torch: Any, original: Any, name: str, t
                 probe.host_mark(marks.BOUND, id(work))
             elif side is not None:
                 probe.behind(side)
+            probe.trim()
             return work
         probe.waiting = True
         probe.mark(marks.COMMUNICATION)
@@ -122,6 +123,7 @@ def _timed(probe: Probe, groups: Groups, torch: Any, original: Any, name: str, t
             raise
         finally:
             probe.mark(marks.LEAVE + marks.COMMUNICATION)
+            probe.trim()
             probe.waiting = False
 
     skip_frame(collective)

@@ -70,6 +70,7 @@ def _replaying(probe: Probe, original: Any) -> Any:
             return original(self)
         finally:
             _mark(probe, marks.LEAVE + marks.BACKWARD)
+            probe.trim()
             if marks.OPTIMIZER in kinds:
                 _mark(probe, marks.OPTIMIZER)
                 _mark(probe, marks.LEAVE + marks.OPTIMIZER)

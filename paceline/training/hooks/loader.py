@@ -1,6 +1,7 @@
 """Fetching data, by way of the iterator that every ``DataLoader`` hands out."""
 
 import functools
+import operator
 import sys
 import threading
 from typing import Any
@@ -22,7 +23,7 @@ def install(probe: Probe, torch: Any) -> None:
         if tracing() or probe.off or ident() != probe.thread:
             return original(self)
         if probe.batch_size is None:
-            probe.batch_size = getattr(getattr(self, "_index_sampler", None), "batch_size", None)
+            probe.batch_size = _batch_size(self)
         if probe.stepping:
             settle(probe, sys._getframe())
         kind = marks.DATA if training() else marks.EVALUATION
@@ -31,6 +32,18 @@ def install(probe: Probe, torch: Any) -> None:
             return original(self)
         finally:
             probe.mark(marks.LEAVE + kind)
+            probe.trim()
 
-    skip_frame(fetch)
+    for function in (fetch, _batch_size):
+        skip_frame(function)
     iterator.__next__ = fetch
+
+
+def _batch_size(fetching: Any) -> "int | None":
+    """What the sampler, which may be the script's own, calls its batch size, where that can be one."""
+    try:
+        told = fetching._index_sampler.batch_size
+        size = 0 if isinstance(told, bool) else operator.index(told)
+    except Exception:
+        return None
+    return size if 0 < size < 2**53 else None

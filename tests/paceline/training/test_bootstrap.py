@@ -114,6 +114,31 @@ def test_paceline_that_is_installed_there_is_taken(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import importlib.util; importlib.util.find_spec('torch'); import torch",
+        "try:\n    import torch\nexcept ImportError:\n    import torch",
+    ],
+    ids=["looked for", "failed"],
+)
+def test_pytorch_is_followed_whatever_came_before_its_import(
+    plain: Callable[..., Any], environ: dict[str, str], tmp_path: Path, code: str
+) -> None:
+    """Libraries look whether it is installed before they import it; some try again. Once imported it is let alone."""
+    its_own = tmp_path / "paceline" / "training"
+    its_own.mkdir(parents=True)
+    for folder in (its_own.parent, its_own):
+        (folder / "__init__.py").touch()
+    (its_own / "activation.py").write_text("def on_import(name): print('followed', name)\n")
+    first = "import sys\nif 'try:' in sys.argv[1] and not hasattr(sys, 'tried'):\n    sys.tried = True\n"
+    (tmp_path / "torch.py").write_text(first + "    raise ImportError('no library yet')\n")
+    again = "\nimport importlib; importlib.reload(torch)"
+    done = plain("-c", code + again, code, environ=environ)
+    assert (done.stdout, done.stderr) == ("followed torch\n", "")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ["raise RuntimeError('broken')", "", "def activation(:"])
 def test_a_paceline_that_cannot_be_used_is_told_of_once(
     plain: Callable[..., Any], environ: dict[str, str], tmp_path: Path, content: str

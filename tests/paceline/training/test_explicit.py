@@ -10,6 +10,7 @@ import pytest
 from experiments.forking import Forking
 from paceline import columns, topics, wire
 from paceline.recording import Line, read
+from paceline.sidecar.server import FIRST_RANK_S
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 LOOP = """
@@ -77,6 +78,49 @@ def test_watching_starts_a_sidecar(
     assert done.returncode == 0, done.stderr
     until(lambda: steps_in(record) == set(range(10)))
     assert (tmp_path / f"paceline-{Path(record).stat().st_uid}").stat().st_mode & 0o777 == 0o700
+
+
+TWICE = """
+import sys
+from paceline import training
+for record in sys.argv[1:]:
+    with training.watch(record=record):
+        for _ in range(5):
+            with training.phase("forward"):
+                sum(range(20000))
+            training.step()
+"""
+
+
+def test_each_of_several_watches_is_recorded(
+    python: Callable[..., Any], tmp_path: Path, until: Callable[..., bool]
+) -> None:
+    """The second begins while the sidecar of the first may be ending."""
+    records = [tmp_path / "first.jsonl", tmp_path / "second.jsonl"]
+    own = {"PACELINE_SOCKET": "", "PYTHONPATH": "", "XDG_RUNTIME_DIR": str(tmp_path)}
+    done = python("-c", TWICE, *map(str, records), environ=own)
+    assert (done.returncode, done.stderr) == (0, "")
+    for record in records:
+        until(lambda record=record: steps_in(record) == set(range(5)))
+    folder = tmp_path / f"paceline-{tmp_path.stat().st_uid}"
+    until(lambda: list(folder.iterdir()) == [])
+
+
+RAISES = """
+from paceline import training
+with training.watch():
+    print("begun", flush=True)
+    raise SystemExit(3)
+"""
+
+
+def test_who_captures_the_output_of_a_script_that_fails_early_waits_a_moment(
+    python: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Its sidecar never has a rank, and holds the script's standard error open as long as it lives."""
+    own = {"PACELINE_SOCKET": "", "PYTHONPATH": "", "XDG_RUNTIME_DIR": str(tmp_path)}
+    done = python("-c", RAISES, environ=own, timeout=FIRST_RANK_S / 2)
+    assert (done.returncode, done.stdout) == (3, "begun\n")
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from paceline.training.messages import (
 )
 from paceline.training.probe import Probe
 from paceline.training.session import Session
+from paceline.training.shipping import MOST_REFUSED
 from tests.paceline.training.fake_cuda import FakeCuda
 from tests.patience import PATIENCE_S
 
@@ -153,6 +154,36 @@ def test_the_successor_of_a_sidecar_hears_what_is_known_by_then(new_rank: Callab
     rank.session._shipping.wake()  # type: ignore[union-attr]
     rank.accept()
     assert rank.hello() == replace(second, place=place)
+
+
+@pytest.mark.long
+def test_a_rank_whose_words_are_always_refused_comes_no_more(
+    new_rank: Callable[[], Rank],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    until: Callable[..., object],
+) -> None:
+    """It is reported once. A sidecar that took something of it before it ended has refused nothing."""
+    monkeypatch.setattr(shipping, "REFUSED_S", PATIENCE_S)
+    rank = new_rank()
+    place = Place(step=3, start_ns=0, explicit=False, compiled=False, exchanges=False)
+    for refused in range(MOST_REFUSED):
+        rank.hello()
+        if refused == 1:
+            rank.connection.send(encode_settled(Settled(marks=0, place=place)))
+            rank.turns(2)
+        rank.connection.close()
+        rank.session._shipping.wake()  # type: ignore[union-attr]
+        rank.accept()
+    assert not rank.probe.stopped
+    for refused in range(2):
+        rank.hello()
+        rank.connection.close()
+        rank.session._shipping.wake()  # type: ignore[union-attr]
+        if refused == 0:
+            rank.accept()
+    until(lambda: rank.probe.stopped)
+    assert capsys.readouterr().err.count("hung up 5 times on what this rank sends") == 1
 
 
 @pytest.mark.long
