@@ -350,7 +350,8 @@ class Follower:
         if not before or self._cluster == before:
             return
         for at, offset in self._next.items():
-            self._on_jump(Jump(self._topics[at.topic], at.partition, offset, 0, -1))
+            if at.topic in self._topics:  # ``places`` may be of others, too.
+                self._on_jump(Jump(self._topics[at.topic], at.partition, offset, 0, -1))
         self._next, self._ends, self._ids = {}, {}, {}
         self._budgeted.clear()
         self.caught_up, self._met_another = False, True
