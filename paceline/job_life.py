@@ -130,3 +130,15 @@ class JobLife:
         """
         ends = [end for end in self.nodes.values() if end is not None]
         return max(ends) if ends and len(ends) == len(self.nodes) else None
+
+    @property
+    def begun_s(self) -> float | None:
+        """When the first of those was started whose ranks run, or of all once all have left; None where it is unknown.
+
+        A node that left before may be of an earlier run of this name: the bus keeps what each said last.
+
+        >>> JobLife(0, {"a": 5.0, "b": None}, speakers={0: ("a", 1.0), 8: ("b", 7.0)}).begun_s
+        7.0
+        """
+        running = [start_s for teller, start_s in self.speakers.values() if self.nodes.get(teller) is None]
+        return min(running or (start_s for _, start_s in self.speakers.values()), default=None)

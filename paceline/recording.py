@@ -129,8 +129,8 @@ def _lines(stream: IO[bytes]) -> Iterator[Line | Bad]:
             number += 1
             try:
                 raw = stream.readline(LONGEST_LINE + 1)
-                while len(raw) > LONGEST_LINE and not raw.endswith(b"\n"):
-                    raw = raw[: LONGEST_LINE + 1] + stream.readline(LONGEST_LINE)[-1:]
+                while len(raw) > LONGEST_LINE and not raw.endswith(b"\n") and (more := stream.readline(LONGEST_LINE)):
+                    raw = raw[: LONGEST_LINE + 1] + more[-1:]
             except OSError as error:
                 yield Bad(number, f"the recording breaks off here: {error}")
                 return

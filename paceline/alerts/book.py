@@ -11,7 +11,7 @@ import msgspec
 
 from paceline.events import Finding, JobDescribed, Suggestion
 from paceline.held_bytes import HeldBytes
-from paceline.job_life import JobLife
+from paceline.job_life import BEYOND_S, JobLife
 
 from .alert import Alert, at_least, of_finding, of_suggestion
 
@@ -71,7 +71,7 @@ class AlertBook:
             return Standing(False, "expired", alert.expires_s)
         life = self.jobs.get((alert.cluster, alert.job)) if alert.job and alert.lasts != "on" else None
         if life is not None and alert.source == "finding":
-            if life.attempt > alert.attempt:
+            if life.attempt > alert.attempt or (life.attempt == alert.attempt and _is_before(alert, life, now_s)):
                 return Standing(False, "the job was started again", alert.heard_s)
             if life.attempt == alert.attempt and life.ended_s is not None and alert.lasts == "run":
                 return Standing(False, "the job has ended", life.ended_s, self._settled_s(alert))
@@ -119,7 +119,7 @@ class AlertBook:
     def _describe(self, event: JobDescribed, heard_s: float) -> None:
         key = event.cluster, event.job
         life = self.jobs.pop(key, None)
-        if life is None or event.attempt > life.attempt:
+        if life is None or life.succeeded_by(event):
             life = JobLife(event.attempt)
         self.jobs[key] = life
         life.update(event)
@@ -134,3 +134,9 @@ class AlertBook:
         del self.jobs[key]
         self._ended_heard_s.pop(key, None)
         self._held.forget(key)
+
+
+def _is_before(alert: Alert, life: JobLife, now_s: float) -> bool:
+    """Whether ``alert`` is of an earlier run of this name and attempt; a start in the future is of a clock ahead."""
+    begun_s = life.begun_s
+    return begun_s is not None and alert.heard_s + BEYOND_S < begun_s <= now_s

@@ -1,20 +1,24 @@
 """A door: a letter sent by SMTP.
 
 Rule of this file: certificates are verified; a password goes over TLS, or to this machine. No error names the password
-or what the letter says.
+or what the letter says. A letter that the server has accepted is sent, whatever follows.
 """
 
 import smtplib
 import ssl
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import EmailMessage
+from typing import Any
 
 from paceline.visible import visible
 
 from .outcome import NotDeliveredError, RefusedError
 from .target import Target
 
-TIMEOUT_S = 15.0
+#: How long an answer may take, and the one to a letter: servers check it before they accept it (RFC 5321, 4.5.3.2.6).
+TIMEOUT_S, LETTER_TIMEOUT_S = 15.0, 600.0
+FAILURES = (smtplib.SMTPException, OSError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,30 @@ class Login:
 
     username: str = ""
     password: str = field(default="", repr=False)
+
+
+class _Server(smtplib.SMTP):
+    """A connection that waits longer for the answer to a letter."""
+
+    #: Whether the letter itself was begun.
+    begun = False
+
+    def data(self, msg: Any) -> tuple[int, bytes]:
+        """Send the letter; the server's answer."""
+        self.begun = True
+        self._wait(LETTER_TIMEOUT_S)
+        try:
+            return super().data(msg)
+        finally:
+            self._wait(TIMEOUT_S)
+
+    def _wait(self, most_s: float) -> None:
+        if self.sock is not None:
+            self.sock.settimeout(most_s)
+
+
+class _TlsServer(_Server, smtplib.SMTP_SSL):
+    """The same, over TLS from the start."""
 
 
 def send(target: Target, login: Login, letter: EmailMessage) -> None:
@@ -36,17 +64,24 @@ def send(target: Target, login: Login, letter: EmailMessage) -> None:
         raise NotDeliveredError("a password is not sent without TLS: use smtps://, or leave out starttls=never")
     context = ssl.create_default_context()
     try:
-        with _connected(target, context) as server:
-            if target.tls == "start":
-                server.starttls(context=context)
-            if login.username:
-                server.login(login.username, login.password)
-            server.send_message(letter, target.sender, target.recipients)
-    except (smtplib.SMTPException, OSError, ValueError) as error:
-        raise _why(error) from None
+        server = _connected(target, context)
+    except FAILURES as error:
+        raise _why(error, reached=False) from None
+    try:
+        if target.tls == "start":
+            server.starttls(context=context)
+        if login.username:
+            server.login(login.username, login.password)
+        server.send_message(letter, target.sender, target.recipients)
+    except FAILURES as error:
+        raise _why(error, server.begun) from None
+    finally:
+        with suppress(smtplib.SMTPException, OSError):
+            server.quit()
+        server.close()
 
 
-def _why(error: Exception) -> NotDeliveredError | RefusedError:
+def _why(error: Exception, reached: bool) -> NotDeliveredError | RefusedError:
     match error:
         case smtplib.SMTPRecipientsRefused():
             return _verdict(min(code for code, _ in error.recipients.values()), "no recipient is taken")
@@ -58,21 +93,21 @@ def _why(error: Exception) -> NotDeliveredError | RefusedError:
             )
             return _verdict(error.smtp_code, visible(str(said))[:200], isinstance(error, smtplib.SMTPDataError))
         case smtplib.SMTPException():
-            return NotDeliveredError(visible(str(error))[:200])
+            return NotDeliveredError(visible(str(error))[:200], reached=reached)
         case ssl.SSLCertVerificationError():
             return NotDeliveredError(f"certificate not trusted: {visible(error.verify_message)}")
         case TimeoutError():
             return NotDeliveredError(f"no answer within {TIMEOUT_S:g} s")
         case OSError(strerror=str(said)):
-            return NotDeliveredError(visible(said))
+            return NotDeliveredError(visible(said), reached=reached)
         case _:
-            return NotDeliveredError(type(error).__name__)
+            return NotDeliveredError(type(error).__name__, reached=reached)
 
 
-def _connected(target: Target, context: ssl.SSLContext) -> smtplib.SMTP:
+def _connected(target: Target, context: ssl.SSLContext) -> _Server:
     if target.tls == "whole":
-        return smtplib.SMTP_SSL(target.host, target.port, timeout=TIMEOUT_S, context=context)
-    return smtplib.SMTP(target.host, target.port, timeout=TIMEOUT_S)
+        return _TlsServer(target.host, target.port, timeout=TIMEOUT_S, context=context)
+    return _Server(target.host, target.port, timeout=TIMEOUT_S)
 
 
 def _verdict(code: int, line: str, reached: bool = False) -> NotDeliveredError | RefusedError:

@@ -266,6 +266,23 @@ def bound(consumer: KafkaConsumer, on_unreadable: Callable[[str, str], None]) ->
     fetcher.PartitionRecords = partition_records
 
 
+def on_reset(consumer: KafkaConsumer, tell: Callable[[TopicPartition, int], None]) -> None:
+    """Let ``tell`` have each partition whose next offset the brokers do not hold, and that offset.
+
+    The client then goes on by its ``auto_offset_reset``, without a word.
+    """
+    subscriptions = consumer._subscription
+    reset = subscriptions.request_offset_reset
+
+    def request_offset_reset(partition: TopicPartition, *strategy: Any) -> None:
+        position = subscriptions.assignment[partition].position
+        if position is not None:
+            tell(partition, position.offset)
+        reset(partition, *strategy)
+
+    subscriptions.request_offset_reset = request_offset_reset
+
+
 def remove_exit_handler(producer: KafkaProducer) -> None:
     """Take away the producer's exit handler: it would wait for a broker that is away, and may raise."""
     producer._unregister_cleanup()

@@ -110,7 +110,7 @@ class Follower:
     it is asked for again until it may be); ``on_unreadable`` a topic and a reason for every batch passed over
     because it cannot be unpacked or is too large then. A wait for brokers or topics ends as soon as ``stop`` is set.
     ``places`` are offsets to go on from, with ``resume``, in topics that had ``topic_ids``; ``on_jump`` is told where
-    one is not there any more.
+    one is not there any more, and where messages are deleted before they are read.
     Where ``budget`` is given, a start reads no more than that of what the topics hold, the newest of each partition;
     ``on_skip`` is told what is left out. After an outage with ``resume``, and from ``places`` on, all is read.
     Where the brokers turn out to be another cluster, its topics are joined as at first (those "from now on" whole)
@@ -153,6 +153,8 @@ class Follower:
         #: The next offset of each partition that was ever followed, and its end when it was joined.
         self._next = {TopicPartition(*place): offset for place, offset in (places or {}).items()}
         self._ends: dict[TopicPartition, int] = {}
+        #: The partitions that the client goes on with elsewhere, and where it was: not reported yet.
+        self._resets: dict[TopicPartition, int] = {}
         #: The partitions that are read by the budget, and what was read of them.
         self._budgeted: set[TopicPartition] = set()
         self._reading: StartReading | None = None
@@ -229,11 +231,14 @@ class Follower:
             SettingError: a certificate file is missing.
         """
         self._ends.clear()
+        self._resets.clear()
         self._budgeted.clear()
         self._handed_s = None
         options: dict[str, Any] = {"fetch_max_wait_ms": int((SELDOM_FETCH_S if self._seldom else FETCH_S) * 1000)}
         self._client = consumer(self._settings, client_id=self._client_id, from_beginning=self._resume, **options)
         compat.bound(self._client, lambda name, reason: self._on_unreadable(self._topics[name], reason))
+        if self._resume:
+            compat.on_reset(self._client, self._resets.__setitem__)
         try:
             with explained(self._settings):
                 self._ask(self._client)
@@ -284,6 +289,7 @@ class Follower:
         if self._cluster != (compat.cluster_id(client) or self._cluster):
             self._ask_at = 0.0  # Of which of the two clusters these are cannot be told.
             return []
+        self._report_deleted(client, polled)
         for partition, records in polled.items():
             self._next[partition] = records[-1].offset + 1
         now_s, since_s = time.monotonic(), began_s if self._handed_s is None else self._handed_s
@@ -292,6 +298,19 @@ class Follower:
         if may_catch_up:
             self.caught_up = self._at_ends(client)
         return [PartitionRecords(self._topics[partition.topic], records) for partition, records in polled.items()]
+
+    def _report_deleted(self, client: KafkaConsumer, polled: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> None:
+        """Report what was deleted before it was read; the client goes on with the first message that there is."""
+        gone = list(self._resets.keys() & client.assignment())
+        if gone:
+            firsts = compat.offsets(client.beginning_offsets, gone, ANSWER_S)
+            ends = compat.offsets(client.end_offsets, gone, ANSWER_S)
+            for at in gone:
+                # More may have been deleted since, of what has come.
+                first = min([firsts[at], *(record.offset for record in polled.get(at, ())[:1])])
+                if first > self._resets[at]:
+                    self._on_jump(Jump(self._topics[at.topic], at.partition, self._resets[at], first, ends[at]))
+        self._resets.clear()
 
     def _at_ends(self, client: KafkaConsumer) -> bool:
         """Whether all that the topics held when they were joined has been read."""
@@ -350,7 +369,8 @@ class Follower:
         if not before or self._cluster == before:
             return
         for at, offset in self._next.items():
-            self._on_jump(Jump(self._topics[at.topic], at.partition, offset, 0, -1))
+            if at.topic in self._topics:  # ``places`` may be of others, too.
+                self._on_jump(Jump(self._topics[at.topic], at.partition, offset, 0, -1))
         self._next, self._ends, self._ids = {}, {}, {}
         self._budgeted.clear()
         self.caught_up, self._met_another = False, True

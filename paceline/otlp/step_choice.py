@@ -14,6 +14,8 @@ from paceline.phases import PHASES
 
 #: Jobs, findings of one and accused ranks that are followed at most; and seconds between two steps of a job.
 MOST_JOBS, MOST_FINDINGS, MOST_ACCUSED, EVERY_S = 1000, 100, 8, 1.0
+#: The latest start of a step and its longest length or phase: a span's times are nanoseconds in 63 bits.
+LATEST_START_S, LONGEST_S = 8e9, 1e8
 JobKey = tuple[str, str, int]
 
 
@@ -80,10 +82,12 @@ class StepChoice:
         chosen = []
         for at in range(count):
             start_s = message.t0_s + starts[at]
-            if ranks[at] == job.reference and start_s - job.begun_s >= EVERY_S:
+            if not (0.0 < start_s <= LATEST_START_S and 0.0 <= lengths[at] <= LONGEST_S):
+                continue
+            # Also one that began long before: a clock was set back, or was ahead for a step.
+            if ranks[at] == job.reference and abs(start_s - job.begun_s) >= EVERY_S:
                 job.step, job.begun_s = steps[at], start_s
-            wanted = steps[at] == job.step and (ranks[at] == job.reference or ranks[at] in accused)
-            if wanted and start_s > 0.0 and 0.0 <= lengths[at] < float("inf"):
+            if steps[at] == job.step and (ranks[at] == job.reference or ranks[at] in accused):
                 phases = _phases(message, count, at)
                 whose = ranks[at] in accused
                 chosen.append(Step(key, message.node, ranks[at], steps[at], start_s, lengths[at], phases, whose))
@@ -104,6 +108,6 @@ def _phases(message: StepTimings, count: int, at: int) -> dict[str, float]:
         column = message.phases.get(phase)
         if column is not None and rows(column) == count:
             seconds = float(numbers(column)[at])
-            if 0.0 < seconds < float("inf"):
+            if 0.0 < seconds <= LONGEST_S:
                 found[phase] = seconds
     return found

@@ -5,6 +5,7 @@ import pytest
 from annotator import book as books
 from annotator.book import Book
 from tests.annotator.world import NOW_S, job, node_described, profile
+from tests.derived_events import finding
 
 LONG = "x" * 100_000
 
@@ -47,6 +48,19 @@ def test_parts_of_other_attempts_and_of_the_same_moment_stay() -> None:
     book.update(job(pod="b", attempt=1, started_s=NOW_S - 100), NOW_S)
     book.update(job(pod="c", attempt=1, started_s=NOW_S - 100), NOW_S)
     assert pods(book) == ["a", "b", "c"]
+
+
+def test_another_run_of_the_same_name_and_attempt_leaves_findings_behind() -> None:
+    """They had gone on from its first description on, with nothing measured."""
+    book, found = Book("default"), finding(cluster="default")
+    book.update(job(started_s=NOW_S - 900), NOW_S - 900)
+    book.update(found, NOW_S - 800)
+    (verdict,) = book.verdicts(NOW_S - 700)
+    assert verdict.standing.fires
+    book.update(job(started_s=NOW_S - 900, ended_s=NOW_S - 600), NOW_S - 600)
+    book.update(job(producer="q", started_s=NOW_S - 300), NOW_S - 300)
+    (verdict,) = book.verdicts(NOW_S)
+    assert verdict.standing[:2] == (False, "the job was started again")
 
 
 def test_nothing_is_kept_of_parts_that_are_over() -> None:

@@ -56,6 +56,24 @@ def test_of_two_runs_of_one_name_the_last_goodbye_counts() -> None:
     assert (life.ended_s, life.ended_by(88.0)) == (90.0, 90.0)
 
 
+def test_it_has_begun_with_the_first_of_those_that_run() -> None:
+    """What a node said last of an earlier run of this name, on the compacted topic, is of that run."""
+    first, second, gone = on("a", 0, started_s=9.0), on("b", 8, started_s=8.0), on("c", 16, started_s=1.0)
+    life = JobLife(0)
+    for event in (first, second, msgspec.structs.replace(gone, ended_s=5.0)):
+        life.update(event)
+    assert (JobLife(0).begun_s, life.begun_s) == (None, 8.0)
+    for event in (first, second):
+        life.update(msgspec.structs.replace(event, ended_s=20.0))
+    assert life.begun_s == 1.0
+
+
+def on(node: str, rank: int, started_s: float) -> events.JobDescribed:
+    """What ``node`` says of its one rank."""
+    places = [events.RankPlace(rank=rank, local_rank=0, node=node, device="", pid=1)]
+    return described(node=node, places=places, started_s=started_s)
+
+
 def test_one_that_failed_tells_how_it_ended() -> None:
     life = JobLife(0)
     for status in (None, 0, 137, 0, None):

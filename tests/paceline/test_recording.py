@@ -1,6 +1,8 @@
 """A recording reads back as it was written, and a damaged one as far as it goes."""
 
 import gzip
+import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -139,6 +141,18 @@ def test_a_line_without_end_is_not_taken_into_memory(tmp_path: Path) -> None:
     bad, good = read(str(path))
     assert isinstance(bad, Bad)
     assert isinstance(good, Line)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_last_line_that_is_too_long_and_has_no_newline_is_one_complaint(tmp_path: Path, suffix: str) -> None:
+    """Reading ends with the file; what came before is read."""
+    path = tmp_path / f"run{suffix}"
+    compress: dict[str, Callable[[bytes], bytes]] = {".jsonl.gz": gzip.compress, ".jsonl.zst": zstandard.compress}
+    path.write_bytes(compress.get(suffix, bytes)(render("t", None, 5, b"{}") + b"x" * (LONGEST_LINE + 2)))
+    good, bad = itertools.islice(read(str(path)), 2)
+    assert isinstance(good, Line)
+    assert isinstance(bad, Bad)
+    assert bad.reason.startswith("longer than")
 
 
 def test_a_compressed_file_that_is_none_is_one_complaint(tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 """The book of alerts: what holds, whatever order, repetition and clocks events come with."""
 
+from typing import Any
+
 import pytest
 
 from paceline.alerts import book
 from paceline.alerts.book import AlertBook
+from paceline.events import JobDescribed, RankPlace
 from tests.derived_events import HOSTILE, described, finding, suggestion
 
 
@@ -64,6 +67,35 @@ def test_a_job_that_was_started_again_has_left_its_findings_behind() -> None:
     held = after(described(), finding(), described(attempt=1), described(ended_s=1600.0))
     assert held.standing(held.alerts["finding:f1"], 2000.0).ending == "the job was started again"
     assert fires(after(described(attempt=1), finding(attempt=1)))
+
+
+def run(started_s: float, **changes: Any) -> JobDescribed:
+    """A run of the job on node-1, with one rank."""
+    places = [RankPlace(rank=0, local_rank=0, node="node-1", device="", pid=1)]
+    return described(started_s=started_s, places=places, producer=f"p-{started_s}", **changes)
+
+
+@pytest.mark.parametrize("kind", ["straggler", "died"])
+@pytest.mark.parametrize("again", [run(4000.0), run(4000.0, ended_s=5000.0)])
+def test_another_run_of_the_same_name_and_attempt_leaves_findings_behind(kind: str, again: JobDescribed) -> None:
+    """Also after a restart, when the compacted topic holds its description alone."""
+    held = after(run(900.0), finding(kind=kind), run(900.0, ended_s=1600.0), again)
+    restored = AlertBook()
+    restored.restore(held.snapshot())
+    restored.update(again, 1500.0)
+    for one in (held, restored):
+        assert one.standing(one.alerts["finding:f1"], 6000.0)[:3] == (False, "the job was started again", 1500.0)
+        one.update(finding(id="f2", kind=kind), 4500.0)
+        assert one.standing(one.alerts["finding:f2"], 6000.0).ending in ("", "the job has ended")
+
+
+def test_a_run_goes_on_whose_sidecar_was_started_again_or_whose_clock_is_ahead() -> None:
+    assert fires(after(run(900.0), finding(), run(900.0, node="node-2"), run(1510.0)))
+    assert fires(after(run(9000.0), finding()))
+
+
+def test_what_a_node_says_outlives_another_run() -> None:
+    assert fires(after(run(900.0), finding(kind="device_fault", first_step=-1), run(900.0, ended_s=1.0), run(1900.0)))
 
 
 def test_the_end_of_a_job_of_another_cluster_is_none_of_its_business() -> None:

@@ -1,5 +1,6 @@
 """Letters over a real SMTP server: with and without TLS and login, refused for now and for good."""
 
+import smtplib
 import ssl
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,17 +23,29 @@ class Mailbox:
 
     def __init__(self) -> None:
         self.letters: list[Any] = []
-        self.recipient, self.data = "250 OK", "250 OK"
+        self.recipient, self.data, self.goodbye = "250 OK", "250 OK", "221 Bye"
+        #: The command at which the connection is broken off.
+        self.breaks_at = ""
 
     async def handle_RCPT(self, server: Any, session: Any, envelope: Any, address: str, options: Any) -> str:  # noqa: N802
+        self._break_off("RCPT", server)
         if self.recipient.startswith("250"):
             envelope.rcpt_tos.append(address)
         return self.recipient
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
+        self._break_off("DATA", server)
         if self.data.startswith("250"):
             self.letters.append(envelope)
         return self.data
+
+    async def handle_QUIT(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
+        self._break_off("QUIT", server)
+        return self.goodbye
+
+    def _break_off(self, command: str, server: Any) -> None:
+        if self.breaks_at == command:
+            server.transport.abort()
 
 
 Start = Callable[..., tuple[Mailbox, str]]
@@ -137,3 +150,44 @@ def test_what_is_final_and_what_is_not(
 def test_who_is_not_there_is_tried_again(free_port: Callable[[], int], message: Message) -> None:
     with pytest.raises(NotDeliveredError, match="Connection refused"):
         send(of_url(f"smtp://127.0.0.1:{free_port()}?to=a@b"), message)
+
+
+@pytest.mark.parametrize("goodbye", ["221 Bye", "421 too busy", "250 OK", "554 no", "no answer"])
+@pytest.mark.parametrize("breaks_at", ["", "QUIT"])
+def test_a_letter_that_was_accepted_has_arrived_whatever_the_goodbye(
+    start: Start, message: Message, goodbye: str, breaks_at: str
+) -> None:
+    mailbox, at = start()
+    mailbox.goodbye, mailbox.breaks_at = goodbye, breaks_at
+    send(of_url(f"smtp://{at}?to=a@b"), message)
+    assert len(mailbox.letters) == 1
+
+
+@pytest.mark.parametrize(("breaks_at", "reached"), [("RCPT", False), ("DATA", True)])
+def test_it_may_be_the_letter_where_the_server_breaks_off_once_it_has_come(
+    start: Start, message: Message, breaks_at: str, reached: bool
+) -> None:
+    mailbox, at = start()
+    mailbox.breaks_at = breaks_at
+    with pytest.raises(NotDeliveredError, match="closed") as broken:
+        send(of_url(f"smtp://{at}?to=a@b"), message)
+    assert broken.value.reached == reached
+
+
+def test_a_server_may_check_a_letter_for_minutes_before_it_accepts_it(
+    start: Start, message: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten minutes, and no other answer takes so long."""
+    waits: list[float | None] = []
+
+    def getreply(server: smtplib.SMTP) -> Any:
+        assert server.sock is not None
+        waits.append(server.sock.gettimeout())
+        return reply(server)
+
+    reply = smtplib.SMTP.getreply
+    monkeypatch.setattr(smtplib.SMTP, "getreply", getreply)
+    _, at = start()
+    send(of_url(f"smtp://{at}?to=a@b"), message)
+    assert waits.count(600.0) == 2, "the answers to DATA and to the letter"
+    assert {*waits[:-3], waits[-1]} == {mail.TIMEOUT_S}

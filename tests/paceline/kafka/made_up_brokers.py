@@ -32,8 +32,10 @@ class MadeUpBrokers:
         self.key = b"key"
         #: What happens one after the other, each when there is nothing more to read.
         self.then: list[Callable[[], object]] = []
+        self._tell_reset: Callable[[TopicPartition, int], None] = lambda at, offset: None
         monkeypatch.setattr(follow, "consumer", lambda *_, **__: self)
         monkeypatch.setattr(compat, "bound", lambda *_: None)
+        monkeypatch.setattr(compat, "on_reset", self._on_reset)
         monkeypatch.setattr(compat, "topics", lambda *_: {at.topic for at in self.held})
         monkeypatch.setattr(compat, "cluster_id", lambda *_: self.cluster)
         monkeypatch.setattr(compat, "topic_id", lambda _, name: f"{self.cluster}-{name}")
@@ -44,9 +46,17 @@ class MadeUpBrokers:
         """From now on another cluster answers, with no topic."""
         self.cluster = cluster
         self.held: defaultdict[TopicPartition, list[bytes]] = defaultdict(list)
+        self._first: dict[TopicPartition, int] = {}
 
     def put(self, topic: Topic, *values: bytes, partition: int = 0) -> None:
         self.held[TopicPartition(topic.name, partition)] += values
+
+    def delete(self, topic: Topic, before: int, partition: int = 0) -> None:
+        """Let retention take what is before that offset."""
+        self._first[TopicPartition(topic.name, partition)] = before
+
+    def _on_reset(self, _: object, tell: Callable[[TopicPartition, int], None]) -> None:
+        self._tell_reset = tell
 
     def partitions_for_topic(self, name: str) -> set[int]:
         return {at.partition for at in self.held if at.topic == name}
@@ -64,7 +74,7 @@ class MadeUpBrokers:
         return self._at[at]
 
     def beginning_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(partitions, 0)
+        return {at: self._first.get(at, 0) for at in partitions}
 
     def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         return {at: len(self.held[at]) for at in partitions}
@@ -76,6 +86,9 @@ class MadeUpBrokers:
     def poll(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Any]]:
         polled = {}
         for at in self._assigned:
+            if self._at[at] < (kept := self._first.get(at, 0)):
+                self._tell_reset(at, self._at[at])
+                self._at[at] = kept
             first = self._at[at]
             values = self.held[at][first : first + self.answer]
             if values:

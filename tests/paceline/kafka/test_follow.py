@@ -16,10 +16,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from kafka import TopicPartition
 
 from paceline.kafka import clients, embedded, follow
 from paceline.kafka.errors import BusError
-from paceline.kafka.follow import BEGINNING, NOW, Follower, Start
+from paceline.kafka.follow import BEGINNING, NOW, Follower, Jump, Start
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import HOUR_MS, Topic
@@ -374,6 +375,23 @@ def test_after_an_outage_it_goes_on_where_it_was_or_looks_back_again(node: Any, 
         publish(node.settings, topic, b"3")
         until(lambda: all(heard.poll().values[-1] == b"3" for heard in both))
     assert [heard.values for heard in both] == [[b"1", b"2", b"1", b"2", b"3"], [b"1", b"2", b"3"]]
+
+
+@pytest.mark.bus
+def test_messages_that_are_deleted_before_they_are_read_are_reported_while_connected(
+    apache_kafka: Any, topic: Topic, until: Until
+):
+    """What is left is read. (The embedded broker deletes nothing.)"""
+    settings = apache_kafka.settings
+    publish(settings, topic, b"1", b"2", b"3")
+    jumps: list[Jump] = []
+    with Follower(settings, {topic: BEGINNING}, "test", resume=True, on_jump=jumps.append) as follower:
+        follower.connect()
+        with contextlib.closing(clients.admin(settings)) as admin:
+            admin.delete_records({TopicPartition(topic.name, 0): 2})
+        heard = Heard(follower)
+        until(lambda: heard.poll().values == [b"3"])
+    assert jumps == [Jump(topic, 0, expected=0, first=2, end=3)]
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])

@@ -112,6 +112,34 @@ def test_another_cluster_is_told_before_anything_of_it_is_handed_on(brokers: Mad
     assert isinstance(jump, Jump)
 
 
+def test_places_of_a_topic_that_is_not_followed_are_no_loss_where_another_cluster_answers(brokers: MadeUpBrokers):
+    """An archive that kept more topics before."""
+    jumps: list[Jump] = []
+    brokers.put(QUIET, b"old")
+    places = {(QUIET.name, 0): 1, (FLOODED.name, 0): 7}
+    with Follower(SETTINGS, {QUIET: BEGINNING}, "test", resume=True, places=places, on_jump=jumps.append) as follower:
+        read_to_the_end(follower)
+        brokers.begin("second")
+        brokers.put(QUIET, b"new")
+        assert follower.poll() == []
+        assert read_to_the_end(follower) == [b"new"]
+    assert [(jump.topic, jump.expected) for jump in jumps] == [(QUIET, 1)]
+
+
+@pytest.mark.parametrize("later", [[b"4"], []])
+def test_what_is_deleted_before_it_is_read_is_reported_while_connected(brokers: MadeUpBrokers, later: list[bytes]):
+    """Retention takes offsets 1 and 2, and all else where nothing is published later: once, before what follows."""
+    happened: list[Any] = []
+    brokers.put(QUIET, b"0")
+    with Follower(SETTINGS, {QUIET: BEGINNING}, "test", resume=True, on_jump=happened.append) as follower:
+        read_to_the_end(follower)
+        brokers.put(QUIET, b"1", b"2", *later)
+        brokers.delete(QUIET, 3)
+        for _ in range(3):
+            happened += [record.value for _, records in follower.poll() for record in records]
+    assert happened == [Jump(QUIET, 0, expected=1, first=3, end=3 + len(later)), *later]
+
+
 def test_brokers_without_an_id_and_a_change_of_face_are_no_other_cluster(brokers: MadeUpBrokers):
     """An old broker tells no id; one that does so for a moment not is the same one."""
     brokers.put(QUIET, b"1")

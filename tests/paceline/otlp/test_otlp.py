@@ -1,22 +1,28 @@
 """Findings and steps as a receiver of OpenTelemetry's protocol decodes them; a receiver that is away costs a bound."""
 
 import logging
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
 import pytest
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from paceline import columns
 from paceline.commands.otlp import main
+from paceline.otlp import step_choice
 from paceline.otlp.answers import LATER, OF_ALL, Answer, Answers
 from paceline.otlp.records import log_event, spans
 from paceline.otlp.sender import Sender
 from paceline.otlp.step_choice import Step, StepChoice
+from paceline.phases import PHASES
 from tests.derived_events import HOSTILE, finding
 from tests.http_receiver import Answer as Answered
 from tests.http_receiver import Received, Receiver
@@ -236,6 +242,46 @@ def test_of_a_job_it_is_one_step_a_second() -> None:
     made = choice([])
     told = [made.update(message(tick, [tick], t0_s=1000.0 + tick / 10)) for tick in range(40)]
     assert [steps[0].step for steps in told if steps] == [0, 10, 20, 30]
+
+
+@pytest.mark.parametrize("start_s", [math.inf, -math.inf, math.nan, 1e11, 1e300, -1e300])
+def test_a_step_whose_start_is_no_time_is_passed_over_and_the_next_is_told(start_s: float) -> None:
+    made = choice([])
+    wild = message(2, [2], t0_s=1001.0, start_s=columns.encoded("f8", [start_s] * 2))
+    told = [made.update(one) for one in (message(1, [1], t0_s=1000.0), wild, message(3, [3], t0_s=1002.0))]
+    assert [[step.step for step in steps] for steps in told] == [[1], [], [3]]
+
+
+@pytest.mark.parametrize("seconds", [math.inf, math.nan, 1e300, -1.0])
+def test_a_length_or_phase_that_is_none_is_left_out(seconds: float) -> None:
+    wild = columns.encoded("f8", [seconds] * 2)
+    assert choice([]).update(msgspec.structs.replace(message(1, [1]), step_s=wild)) == []
+    (step,) = choice([]).update(message(1, [1], phases={"forward": wild, "backward": columns.durations([0.25] * 2)}))
+    assert step.phases == {"backward": 0.25}
+
+
+def test_every_step_that_is_told_becomes_spans_that_can_be_sent() -> None:
+    """Times of 63 bits in nanoseconds, whatever a message holds."""
+    longest = columns.encoded("f8", [step_choice.LONGEST_S] * 2)
+    held = message(1, [1], t0_s=step_choice.LATEST_START_S, phases=dict.fromkeys(PHASES, longest))
+    (step,) = choice([]).update(msgspec.structs.replace(held, step_s=longest))
+    assert max(span.end_time or 0 for span in spans(step)) < 2**63
+    encode_spans(spans(step))
+
+
+def test_a_clock_that_is_set_back_or_was_ahead_for_a_step_silences_nothing() -> None:
+    made = choice([])
+    starts_s = [1000.0, 4600.0, 1002.0, 500.0, 501.0]
+    told = [made.update(message(number, [number], t0_s=start_s)) for number, start_s in enumerate(starts_s)]
+    assert [[step.step for step in steps] for steps in told] == [[0], [1], [2], [3], [4]]
+
+
+def test_what_comes_late_of_the_same_second_changes_no_choice() -> None:
+    """An accused rank tells the chosen step after the lowest has told others."""
+    made = choice([1])
+    assert made.update(message(1, [5], t0_s=1000.0))
+    assert made.update(message(2, [4], t0_s=999.5)) == []
+    assert [step.rank for step in made.update(message(3, [5], t0_s=1000.0))] == [0, 1]
 
 
 def test_who_has_recovered_is_told_no_more() -> None:
