@@ -192,7 +192,7 @@ class Sidecar:
         self._held: dict[int, tuple[Handle, set[Who]]] = {}
         #: Since there was no descriptor for another rank, the listener rests until then; whether that was reported.
         self._accept_at = 0.0
-        self._full_told = False
+        self._full_reported = False
         self._ending = False
         self._exit_status: int | None = None
         self._word = b""
@@ -405,8 +405,8 @@ class Sidecar:
         """There is no descriptor for the rank that waits: it would be readable again at each turn."""
         self._selector.unregister(self._listener)
         self._accept_at = time.monotonic() + FULL_REST_S
-        if not self._full_told:
-            self._full_told = True
+        if not self._full_reported:
+            self._full_reported = True
             say(f"no room for another rank beside {len(self._ranks)}: {error.strerror}; it goes untimed until there is")
 
     def _receive(self, connection: socket.socket) -> None:

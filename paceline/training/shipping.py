@@ -107,7 +107,7 @@ class Shipping:
         self._failed: Failed | None = None
         self._said: Hello | None = None
         self._greeted = False
-        #: When the latest hello was said, unless something was safe since, and hang-ups in a row that came too soon.
+        #: When the latest hello was sent, unless something was safe since, and hang-ups in a row that came too soon.
         self._greeted_at = -math.inf
         self._refused = 0
         now = time.monotonic()

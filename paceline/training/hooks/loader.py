@@ -42,8 +42,8 @@ def install(probe: Probe, torch: Any) -> None:
 def _batch_size(fetching: Any) -> "int | None":
     """What the sampler, which may be the script's own, calls its batch size, where that can be one."""
     try:
-        told = fetching._index_sampler.batch_size
-        size = 0 if isinstance(told, bool) else operator.index(told)
+        found = fetching._index_sampler.batch_size
+        size = 0 if isinstance(found, bool) else operator.index(found)
     except Exception:
         return None
     return size if 0 < size < 2**53 else None

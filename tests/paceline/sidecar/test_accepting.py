@@ -1,4 +1,4 @@
-"""The sidecar's door, in this process: whom it takes, what it keeps open for them, and when it waits for nobody."""
+"""The sidecar's door, in this process: whom it takes, what it keeps open for them, and when it waits for no rank."""
 
 import errno
 import fcntl

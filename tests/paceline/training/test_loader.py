@@ -40,14 +40,14 @@ class Raises:
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("given", "expected"),
     [(8, 8), (np.int64(8), 8), *((other, None) for other in (8.0, "8", [4, 4], True, 0, -1, 2**60, None))],
 )
 def test_a_batch_size_is_a_whole_number_or_not_known(
-    monkeypatch: pytest.MonkeyPatch, told: object, expected: int | None
+    monkeypatch: pytest.MonkeyPatch, given: object, expected: int | None
 ) -> None:
     """The sampler may be the script's own, and call so what it likes."""
-    probe, fetch = fetching(monkeypatch, SimpleNamespace(batch_size=told))
+    probe, fetch = fetching(monkeypatch, SimpleNamespace(batch_size=given))
     assert fetch() == "batch"
     assert probe.batch_size == expected
     assert type(probe.batch_size) in (int, type(None))
