@@ -18,6 +18,9 @@ from .unseen import unseen
 from .verdict import Sure, Verdict, several
 
 _DEFAULT = ("", "0", "default_pg", "undefined")
+#: How the watchdog calls operations between two ranks, and a batch of these, or of collectives.
+_BETWEEN_TWO = frozenset({"SEND", "RECV"})
+_BATCH = "COALESCED"
 
 
 def verdict(case: Case) -> Verdict | None:
@@ -66,7 +69,7 @@ def _of_group(case: Case, group: str, said_by: list[Timeout], elsewhere: set[int
     mismatch = _mismatch(case, group, seq, first)
     if mismatch is not None:
         return mismatch
-    if seq < 0 and len({said.operation for said in first.values() if said.operation}) > 1:
+    if seq < 0 and len({said.operation for said in _collectives(first).values() if said.operation}) > 1:
         why = "their calls differ, and these lines have no numbers of them: compare the order"
         return _too_few(first, group, seq, why)
     if (unfinished := _unfinished(case, group, first)) is not None:
@@ -108,6 +111,13 @@ def _first(said_by: list[Timeout]) -> dict[int, Timeout]:
     return made
 
 
+def _collectives(first: dict[int, Timeout]) -> dict[int, Timeout]:
+    """Without operations between two ranks: a send meets a receive, and ranks may count theirs differently."""
+    if not any(said.operation in _BETWEEN_TWO for said in first.values()):
+        return first
+    return {rank: said for rank, said in first.items() if said.operation not in {*_BETWEEN_TWO, _BATCH}}
+
+
 def _mismatch(case: Case, group: str, seq: int, first: dict[int, Timeout]) -> Verdict | None:
     """Ranks that waited in the same number of a group and call it differently."""
     calls = {
@@ -121,7 +131,7 @@ def _mismatch(case: Case, group: str, seq: int, first: dict[int, Timeout]) -> Ve
             numel_in=said.numel_in,
             numel_out=said.numel_out,
         )
-        for rank, said in first.items()
+        for rank, said in _collectives(first).items()
         if said.seq == seq >= 0 and said.operation
     }
     odd, differ = odd_ones(calls)

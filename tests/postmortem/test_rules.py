@@ -234,6 +234,24 @@ def test_three_silent_ranks_are_too_many_to_accuse(tmp_path):
     assert verdict(tmp_path, **{"job.log": log}).ranks == ()
 
 
+@pytest.mark.parametrize("operations", [("RECV", "RECV", "SEND"), ("RECV", "COALESCED", "COALESCED")])
+@pytest.mark.parametrize("seq", [30, -1])
+def test_a_send_and_its_receive_are_no_mismatch(tmp_path, operations, seq):
+    """Neighbours in a pipeline that all wait for the silent rank 3."""
+    log = "[rank3]: step 12\n" + "".join(
+        timed_out(rank, seq, operation).replace("SeqNum=-1, ", "") for rank, operation in enumerate(operations)
+    )
+    found = verdict(tmp_path, **{"job.log": log + "terminate called\n"})
+    assert (found.kind, found.ranks, found.victims) == ("hang", (3,), (0, 1, 2))
+
+
+def test_a_pair_in_a_send_and_its_receive_does_not_call_different_collectives(tmp_path):
+    """Two ranks alone."""
+    log = timed_out(0, 1, "RECV") + timed_out(1, 1, "SEND")
+    found = verdict(tmp_path, **{"job.log": log})
+    assert (found.kind, found.ranks) == ("hang", ())
+
+
 def test_a_timeout_in_another_operation_of_the_same_number_is_a_mismatch(tmp_path):
     log = "".join(timed_out(rank) for rank in range(3)) + timed_out(3, operation="ALLGATHER")
     found = verdict(tmp_path, **{"job.log": log})
