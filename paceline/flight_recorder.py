@@ -13,8 +13,8 @@ import io
 import pickle
 import re
 import struct
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from typing import IO, Any, ClassVar, NamedTuple, NoReturn
 
 import msgspec
@@ -39,6 +39,8 @@ _DAMAGED = (
     RecursionError,
     struct.error,
 )
+#: Names of the default group, of which there is one.
+_WHOLE = ("", "0")
 #: Operations between two ranks; TorchComms does not say that they are.
 _BETWEEN_TWO = ("send", "recv", "batch_op_issue")
 _RANK = re.compile(r"(\d{1,7})(?:\.(?:json|pkl|pickle|bin|txt))?$")
@@ -195,6 +197,37 @@ def facts(dump: dict[Any, Any]) -> Facts:
         members=_members(dump.get("pg_config")),
         enqueued=_enqueued(dump.get("pg_status")),
     )
+
+
+def distinct_groups(members: Mapping[int, Mapping[str, tuple[int, ...]]]) -> dict[tuple[int, str], str]:
+    """By rank and group, a name with its members in it where ranks list other ``members`` under the same name, as those
+    of the groups of one split do. Groups on which all agree are left out, and ranks of which it is not known.
+
+    >>> distinct_groups({0: {"1": (0, 1)}, 1: {"1": (0, 1)}, 2: {"1": (2, 3)}, 3: {}})
+    {(0, '1'): '1 0-1', (1, '1'): '1 0-1', (2, '1'): '1 2-3', (3, '1'): '1 2-3'}
+    """
+    lists: dict[str, set[tuple[int, ...]]] = defaultdict(set)
+    for own in members.values():
+        for name, ranks in own.items():
+            if ranks and name not in _WHOLE:
+                lists[name].add(ranks)
+    made = {}
+    for name, several in lists.items():
+        if len(several) == 1:
+            continue
+        homes: dict[int, set[str]] = defaultdict(set)
+        for ranks in several:
+            for rank in ranks:
+                homes[rank].add(_with_members(name, ranks))
+        for rank, own in members.items():
+            named = {_with_members(name, own[name])} if own.get(name) else homes[rank]
+            if len(named) == 1:
+                made[rank, name] = next(iter(named))
+    return made
+
+
+def _with_members(name: str, ranks: tuple[int, ...]) -> str:
+    return f"{name} {min(ranks)}-{max(ranks)}"
 
 
 def between_two(dump: dict[Any, Any]) -> int:

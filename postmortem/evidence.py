@@ -41,9 +41,12 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timeout(Said, frozen=True, kw_only=True):
-    """A rank waited in vain in a collective. ``seq`` and sizes are -1, words "" where it does not say them."""
+    """A rank waited in vain in a collective. ``seq`` and sizes are -1, words "" where it does not say them. Several
+    groups may share ``group``, the word for what they are for: ``guid`` is a group's own, ``within`` the rank in it."""
 
     group: str = ""
+    guid: str = ""
+    within: int | None = None
     seq: int = -1
     operation: str = ""
     numel_in: int = -1
@@ -51,9 +54,11 @@ class Timeout(Said, frozen=True, kw_only=True):
 
 
 class Progress(Said, frozen=True, kw_only=True):
-    """The last collectives of a rank in a group."""
+    """The last collectives of a rank in a group, which is named as that of a timeout."""
 
     group: str
+    guid: str = ""
+    within: int | None = None
     enqueued: int
     completed: int
 

@@ -11,6 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
+from paceline.flight_recorder import distinct_groups
+
 from ..evidence import (
     Call,
     Dump,
@@ -47,7 +49,7 @@ class Case:
     """All that is known of a job's end."""
 
     def __init__(self, statements: Iterable[Statement]) -> None:
-        self.all = list(statements)
+        self.all = _with_own_groups(list(statements))
         self.timeouts = self._of(Timeout)
         self.progress = self._of(Progress)
         self.failures = self._of(Failure)
@@ -234,6 +236,27 @@ class Case:
         if stack is None or not in_loader(stack.frames):
             return []
         return [one for one in self.stacks if one.rank == rank and one.worker and one.main]
+
+
+def _with_own_groups(said: list[Statement]) -> list[Statement]:
+    """The statements, with another name for each of several groups that recorders call the same."""
+    names = distinct_groups({one.rank: one.members for one in said if isinstance(one, Dump) and one.rank is not None})
+    return [_renamed(one, names) for one in said] if names else said
+
+
+def _renamed(said: Statement, names: dict[tuple[int, str], str]) -> Statement:
+    if said.rank is None:
+        return said
+    rank = said.rank
+    if isinstance(said, Call) and (rank, said.group) in names:
+        return msgspec.structs.replace(said, group=names[rank, said.group])
+    if isinstance(said, Dump):
+        members, enqueued = (
+            {names.get((rank, group), group): value for group, value in of.items()}
+            for of in (said.members, said.enqueued)
+        )
+        return msgspec.structs.replace(said, members=members, enqueued=enqueued)
+    return said
 
 
 def swapped(port: int) -> int:

@@ -258,6 +258,21 @@ def test_a_timeout_in_another_operation_of_the_same_number_is_a_mismatch(tmp_pat
     assert (found.kind, found.ranks, found.seq) == ("collective_mismatch", (3,), 7)
 
 
+def in_a_stage(rank, group):
+    """A rank that waits with its neighbour, in the operation of its stage of the pipeline."""
+    operation = "ALLREDUCE" if rank < 4 else "_ALLGATHER_BASE"
+    return timed_out(rank, 20, operation, group=group).replace(f"Rank {rank}]", f"Rank {rank % 2}]")
+
+
+@pytest.mark.parametrize("names", ["345", "111"])
+@pytest.mark.parametrize("described", ["tp", "undefined"])
+def test_groups_of_one_description_are_not_taken_for_one(tmp_path, names, described):
+    """Each stage of a pipeline has such a group; those of one split share their name, too."""
+    log = "".join(in_a_stage(rank, f"{names[rank // 2]}({described})") for rank in range(6))
+    found = verdict(tmp_path, **{"job.log": log})
+    assert (found.kind, found.ranks, found.victims) == ("hang", (), (0, 1, 2, 3, 4, 5))
+
+
 @pytest.mark.parametrize(
     "said", ["PG 0", "PG ID 0 PG GUID 0(default_pg)", "PG ID 0 PG GUID 0", "PG ID 0 PG GUID 0(undefined)"]
 )
