@@ -292,10 +292,19 @@ def _members(config: Any) -> dict[str, tuple[int, ...]]:
     made = {}
     for name, group in list(config.items())[:100_000]:
         ranks = group.get("ranks") if isinstance(group, dict) else None
-        listed = ranks[:RANK_LIMIT] if isinstance(ranks, list) else ()
-        text = ranks if isinstance(ranks, str) else " ".join(_text(one, 8) for one in listed)
-        made[_text(name, 200)] = tuple(int(one) for one in re.findall(r"\d{1,7}", text)[:RANK_LIMIT])
+        made[_text(name, 200)] = listed_ranks(ranks)
     return made
+
+
+def listed_ranks(ranks: Any) -> tuple[int, ...]:
+    """The members of a group, as PyTorch writes them: a list, or one in text.
+
+    >>> listed_ranks("[0, 4]"), listed_ranks([0, 4]), listed_ranks(None)
+    ((0, 4), (0, 4), ())
+    """
+    listed = ranks[:RANK_LIMIT] if isinstance(ranks, list) else ()
+    text = ranks if isinstance(ranks, str) else " ".join(_text(one, 8) for one in listed)
+    return tuple(int(one) for one in re.findall(r"\d{1,7}", text)[:RANK_LIMIT])
 
 
 def _enqueued(status: Any) -> dict[str, int]:

@@ -12,6 +12,7 @@ from importers.notes import Notes, SourceError
 from importers.traces import Traces
 from paceline import wire
 from paceline.events import PHASES
+from paceline.topics import COLLECTIVE
 
 
 def seconds(rank):
@@ -30,8 +31,8 @@ def event(name, start_ms, length_ms, cat="cpu_op", tid=1, **args):
     return span | {"args": args}
 
 
-def trace(*events, rank=0, **more):
-    about = {"backend": "nccl", "rank": rank, "world_size": 2}
+def trace(*events, rank=0, world=2, **more):
+    about = {"backend": "nccl", "rank": rank, "world_size": world}
     return io.BytesIO(json.dumps({"distributedInfo": about, "traceEvents": events, **more}).encode())
 
 
@@ -119,6 +120,23 @@ def test_ranks_meet_in_one_recording():
     events = [wire.decode(m.topic, wire.encode(m.event)) for m in traces.messages()]
     assert {type(event).__name__ for event in events} == {"StepTimings", "CollectiveCalls"}
     assert any("no trace of rank 0" in line for line in notes.lines())
+
+
+@pytest.mark.parametrize("written", [str, list])
+def test_groups_of_several_ranks_that_share_a_name_are_apart(written):
+    """One split makes several groups of one name: their collectives of one number are not the same."""
+    notes = Notes()
+    traces = Traces("job", notes)
+    for rank in range(4):
+        group = {
+            "Process Group Name": "1",
+            "Process Group Ranks": written([rank // 2 * 2, rank // 2 * 2 + 1]),
+            "Seq": 1,
+        }
+        spans = [*HOST[:1], event("gloo:all_reduce", 45, 35, "user_annotation", tid=2, **group)]
+        traces.update(read(trace(*spans, rank=rank, world=4), f"rank{rank}", notes), f"rank{rank}")
+    calls = [message.event for message in traces.messages() if message.topic == COLLECTIVE]
+    assert [one.groups for one in calls] == [["1 0-1"], ["1 0-1"], ["1 2-3"], ["1 2-3"]]
 
 
 @pytest.mark.parametrize("number", [0, 1])
