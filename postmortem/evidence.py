@@ -119,11 +119,13 @@ class Kernel(Said, frozen=True, kw_only=True):
 
 
 class Outside(Said, frozen=True, kw_only=True):
-    """Something outside the job ended it. ``strong`` where the line gives the reason; ``pod`` where it names one."""
+    """Something outside the job ended it. ``strong`` where the line gives the reason; ``pod`` and ``job`` (a Job of
+    Kubernetes) where it names one."""
 
     reason: str
     strong: bool
     pod: str = ""
+    job: str = ""
 
 
 class PodKilled(Said, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ nodes. What two ranks claim belongs to neither.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TypeVar
 
@@ -37,6 +37,8 @@ from ..evidence import (
 )
 from ..places import full, in_loader, innermost, is_library
 
+#: What tells the pods of one set apart at their names' ends: a number, and of a Job's random letters behind it.
+_SERIES = re.compile(r"-\d{1,7}(?:-[a-z0-9]{5})?$")
 _Said = TypeVar("_Said", bound=Statement)
 
 #: A job that went on after the report of a stall writes more lines than this; one that was ended there fewer.
@@ -168,6 +170,34 @@ class Case:
     def ranks_on(self, node: str) -> list[int]:
         """The ranks of a node, in order."""
         return sorted(rank for rank, name in self.nodes.items() if self._same_node(node, name) and node)
+
+    @cached_property
+    def _pods(self) -> set[str]:
+        """Where ranks ran by their own lines, which are pods under Kubernetes; what it says itself is of all jobs."""
+        said = [one for one in self.all if not isinstance(one, Kernel | Outside | PodKilled)]
+        return {one.node for one in said if one.node}
+
+    def owns(self, is_it: Callable[[str], bool]) -> bool | None:
+        """Whether a pod whose name ``is_it`` is this job's; None where the job's pods are not known and the job has no
+        failure of its own, for then it may be."""
+        if self._pods:
+            return any(map(is_it, self._pods))
+        return False if self._failed_itself else None
+
+    def owns_pod(self, name: str, rank: int | None = None) -> bool | None:
+        """Whether a pod is this job's: a rank wrote from it or from another of its set. One with a ``rank`` may be."""
+        series = _SERIES.sub("", name)
+        ours = self.owns(lambda pod: pod == name or _SERIES.sub("", pod) == series != name)
+        if rank is None or ours:
+            return ours
+        if not self._pods:
+            return True
+        return False if self._failed_itself else None
+
+    @cached_property
+    def _failed_itself(self) -> bool:
+        """Whether a rank failed otherwise than for memory, which its pod may have lacked."""
+        return any(one.role == "own" and one.name not in ("oom_event", "stuck", "worker") for one in self.failures)
 
     @cached_property
     def forced(self) -> set[tuple[str, int]]:
