@@ -108,7 +108,8 @@ class Stopped(Said, frozen=True, kw_only=True):
 
 
 class Kernel(Said, frozen=True, kw_only=True):
-    """A line of a node's kernel: ``name`` is the row of the table."""
+    """A line of a node's kernel: ``name`` is the row of the table. ``age_s`` is by how much the last lines of its file
+    are younger, None where it has no date."""
 
     name: str
     pid: int | None = None
@@ -116,6 +117,7 @@ class Kernel(Said, frozen=True, kw_only=True):
     device: str = ""
     number: int = -1
     text: str = ""
+    age_s: float | None = None
 
 
 class Outside(Said, frozen=True, kw_only=True):

@@ -45,6 +45,8 @@ _Said = TypeVar("_Said", bound=Statement)
 _AFTER_A_STALL = 500
 #: torchrun's agent waits 30 s for a process that it has sent SIGTERM, and kills it then.
 _AGENTS_PATIENCE_S = 20
+#: A kernel's lines reach back to when its node was started.
+_OLD_S = 86_400.0
 
 
 class Case:
@@ -71,6 +73,7 @@ class Case:
         self.stalls = self._standing(self._of(Stalled))
         self.failures = [self._owned(said) for said in self.failures]
         self.all = [said for said in self.all if not isinstance(said, Failure)] + self.failures
+        self.kernel = [said for said in self.kernel if not self._of_long_before(said)]
 
     def _of(self, kind: type[_Said]) -> list[_Said]:
         return [said for said in self.all if isinstance(said, kind)]
@@ -81,6 +84,10 @@ class Case:
         last = [one for one in said if one.source.line >= heads.get(one.source.file, 0)]
         ended = bool(self.failures or self.exits or self.outside or self.stopped)
         return last if min((one.after for one in last), default=0) <= (_AFTER_A_STALL if ended else 3) else []
+
+    def _of_long_before(self, said: Kernel) -> bool:
+        """Whether a line of a kernel was followed by others for so long that it is of an earlier job."""
+        return (said.age_s or 0.0) > _OLD_S and self.rank_of_pid(said.pid, said.node) is None
 
     def _owned(self, said: Failure) -> Failure:
         """A failure with the rank of its process, or of the folder that its file lies in, where that is known."""
