@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from postmortem.deciding.decide import decide
-from postmortem.reading.file_names import rank_in_name
+from postmortem.reading.file_names import node_in_name, rank_in_name
 from postmortem.reading.files import read
 
 DIED = (
@@ -110,3 +110,32 @@ def test_the_process_that_mpirun_saw_killed_is_named(tmp_path, launcher, pid):
 )
 def test_a_number_on_a_node_or_of_a_node_is_no_rank(name, rank):
     assert rank_in_name(f"logs/{name}") == rank
+
+
+@pytest.mark.parametrize(
+    ("name", "node"),
+    [
+        ("dmesg-node-3.txt", "node-3"),
+        ("dmesg_node-3.txt", "node-3"),
+        ("node-3.dmesg.txt", "node-3"),
+        ("journal-gpu-07.log", "gpu-07"),
+        ("kern-gpu07.log", "gpu07"),
+        ("slurmd.node-3.log", "node-3"),
+        ("messages-20261120.txt", ""),
+        ("slurm-llama7b-70.out", ""),
+        ("kernel.log", ""),
+    ],
+)
+def test_the_kind_of_a_nodes_log_is_no_part_of_its_name(name, node):
+    """As the documentation calls one, and as a job's own output is called."""
+    assert node_in_name(f"logs/{name}") == node
+
+
+def test_a_kill_in_the_kernels_log_of_a_node_is_that_of_its_rank(tmp_path):
+    """The launcher's table and the file's name say the same node."""
+    table = "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-20_09:13:57\n  host      : node-3\n"
+    table += "  rank      : 1 (local_rank: 1)\n  exitcode  : -9 (pid: 41377)\n  error_file: <N/A>\n" + "=" * 60
+    (tmp_path / "job.log").write_text(f"{table}\n")
+    (tmp_path / "dmesg-node-3.txt").write_text("[9.1] Out of memory: Killed process 41377 (python) total-vm:1kB\n")
+    found = decide(read([str(tmp_path)], 1 << 30).statements)
+    assert (found.ranks, found.nodes, found.sure) == ((1,), ("node-3",), "certain")
