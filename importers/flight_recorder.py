@@ -106,7 +106,7 @@ class Recorders:
             SourceError: its rank is not known, or another file has it.
         """
         if rank is None or rank >= RANK_LIMIT:
-            raise SourceError("no rank in its name: a dump's name ends in it, as nccl_trace_rank_3")
+            raise SourceError("no rank in its name: a dump's name has it, as nccl_trace_rank_3")
         dump = load(stream)
         if rank in self._ranks:
             raise SourceError(f"two files are of rank {rank}: these are of more than one job or attempt")

@@ -43,7 +43,9 @@ _DAMAGED = (
 _WHOLE = ("", "0")
 #: Operations between two ranks; TorchComms does not say that they are.
 _BETWEEN_TWO = ("send", "recv", "batch_op_issue")
-_RANK = re.compile(r"(\d{1,7})(?:\.(?:json|pkl|pickle|bin|txt))?$")
+#: ``rank3``, but not the number of a process on its node (``local_rank3``) or of a node (``node_rank1``).
+NAMED_RANK = re.compile(r"(?:^|(?<!local)(?<!node)(?<!group)[^A-Za-z0-9])(?i:rank)[_.=-]?(\d{1,7})(?![\d])")
+_AT_END = re.compile(r"(?<!\d)(\d{1,7})(?:\.(?:json|pkl|pickle|bin|txt))?$")
 
 
 class RecorderError(ValueError):
@@ -112,13 +114,14 @@ def looks_like(head: bytes) -> bool:
 
 
 def rank_in_name(name: str) -> int | None:
-    """The rank of a dump: the digits at its name's end.
+    """The rank of a dump: the one that its name says, else the number at the name's end.
 
-    >>> rank_in_name("fr/nccl_trace_rank_12"), rank_in_name("trace_3.json")
-    (12, 3)
+    >>> [rank_in_name(name) for name in ("fr/nccl_trace_rank_12", "fr_rank3_step500.pkl", "trace_3.json", "1764493638")]
+    [12, 3, 3, None]
     """
-    found = _RANK.search(name.rpartition("/")[2])
-    return int(found[1]) if found else None
+    last = name.rpartition("/")[2]
+    found = NAMED_RANK.search(last) or _AT_END.search(last)
+    return int(found[1]) if found and int(found[1]) < RANK_LIMIT else None
 
 
 def load(stream: IO[bytes]) -> dict[Any, Any]:

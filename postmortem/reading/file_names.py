@@ -5,8 +5,8 @@ Rule of this file: pure. A number that may be another's (a node's, a group's) is
 
 import re
 
-#: ``rank3``, but not the number of a process on its node (``local_rank3``) or of a node (``node_rank1``).
-_RANK = re.compile(r"(?:^|(?<!local)(?<!node)(?<!group)[^A-Za-z0-9])(?i:rank)[_.=-]?(\d{1,7})(?![\d])")
+from paceline.flight_recorder import NAMED_RANK
+
 _LOCAL = re.compile(r"(?:^|/)attempt_\d{1,6}/(\d{1,4})/(?:std(?:out|err)\.log|error\.json)$")
 _NODE = re.compile(
     r"^([A-Za-z][A-Za-z0-9-]{0,62})(?:\.(?:kernel|dmesg|slurm|slurmd|syslog|journal|messages|kern))?\.(?:log|txt|out|err)$"
@@ -27,7 +27,7 @@ def rank_in_name(name: str) -> int | None:
     >>> [rank_in_name(name) for name in ("stacks/rank3.worker.41377.txt", "out.RANK=4", "job.log", "node_rank1.log")]
     [3, 4, None, None]
     """
-    found = _RANK.search(name.rpartition("/")[2])
+    found = NAMED_RANK.search(name.rpartition("/")[2])
     return int(found[1]) if found else None
 
 
@@ -60,5 +60,5 @@ def node_in_name(name: str) -> str:
     found = _NODE.match(_KIND.sub("", name.rpartition("/")[2], count=1))
     if not found or (not re.search(r"\d$", found[1]) and "kernel" not in name and "dmesg" not in name):
         return ""
-    ours = _RANK.search(found[1]) or process_in_name(name) is not None or found[1] in ("kernel", "dmesg")
+    ours = NAMED_RANK.search(found[1]) or process_in_name(name) is not None or found[1] in ("kernel", "dmesg")
     return "" if ours or _NO_NODE.match(found[1]) else found[1]

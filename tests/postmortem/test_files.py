@@ -61,6 +61,24 @@ def test_a_packed_log_that_is_cut_says_what_comes_before_the_cut(tmp_path, pack)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("nuls", [1, 8192, 70_000, 1 << 17])
+def test_a_log_that_was_emptied_while_its_job_wrote_on_is_read(tmp_path, nuls):
+    """As logrotate's copytruncate does: where the job's next line goes there are NULs before it."""
+    (tmp_path / "job.log").write_bytes(b"\x00" * nuls + DIED.encode())
+    found = read([str(tmp_path)], 1 << 30)
+    assert (decide(found.statements).ranks, found.notes) == ((2,), [])
+
+
+def test_binary_files_are_left_out_and_that_is_noted(tmp_path):
+    """In one note, however many there are."""
+    for name in ("a.db", "b.db", "c.db"):
+        (tmp_path / name).write_bytes(b"SQLite format 3\x00" * 9)
+    (tmp_path / "job.log").write_text(DIED)
+    found = read([str(tmp_path)], 1 << 30)
+    assert (decide(found.statements).ranks, found.files) == ((2,), 1)
+    assert found.notes == [f"{tmp_path / 'a.db'} and 2 other files: binary, no log; left out"]
+
+
 def test_a_bomb_is_read_to_the_bound_and_says_so(tmp_path):
     (tmp_path / "job.log.gz").write_bytes(gzip.compress((DIED + NOISE).encode()))
     found = read([str(tmp_path)], 300_000)
