@@ -64,7 +64,8 @@ def read(stream: IO[bytes], name: str, notes: Notes, *, alone: bool = False) -> 
         raise SourceError(f"{name}: rank {rank} in a world of {world}; import a trace whose distributedInfo is whole")
     if not events.device.start.size and not events.host.start.size:
         raise SourceError(f"{name}: no PyTorch profiler trace: neither operators nor kernels in it")
-    steps, work = steps_of(events, notes), work_of(events)
+    work = work_of(events)
+    steps = steps_of(events, work, notes)
     if events.device.start.size:
         made = device_times(rank, events, steps, work, notes)
         parts = (made.rows, made.collectives, made.steps, made.stood, made.breakdowns, made.lost)

@@ -94,6 +94,24 @@ def test_steps_without_marks_are_cut_by_the_optimizer():
     assert notes.remarks
 
 
+@pytest.mark.parametrize("second", [(86, 3), (80, 12)])
+def test_two_optimizers_of_one_iteration_make_one_step(second):
+    """One after the other, or one around the other."""
+    spans = [
+        one
+        for start in (0, 100, 200)
+        for one in (
+            event("aten::mm", start, 40),
+            event("autograd::engine::evaluate_function: MmBackward0", start + 40, 40),
+            event("Optimizer.step#Muon.step", start + 82, 3, "user_annotation"),
+            event("Optimizer.zero_grad#Muon.zero_grad", start + 85, 1, "user_annotation"),
+            event("Optimizer.step#AdamW.step", start + second[0], second[1], "user_annotation"),
+        )
+    ]
+    found = seconds(read(trace(*spans), "t.json", Notes()))
+    assert [parts["step"] for parts in found.values()] == pytest.approx([0.1, 0.1])
+
+
 def test_rank_from_the_name_of_the_file():
     """A trace without distributedInfo is of the rank that its name says; without either it is refused."""
     bare = json.dumps({"traceEvents": HOST}).encode()
