@@ -85,12 +85,12 @@ def _optimized(events: Events, work: Work) -> list[float]:
     spans = union(host.start[rows], host.end[rows])
     other = np.array([phase in _ITERATES for phase in work.phase], dtype=bool)
     starts = np.sort(work.start[other & np.isin(work.thread, np.unique(host.thread[rows]))])
-    if not starts.size:  # Without operators nothing says which belong together.
-        return spans.end.tolist()
     following = np.append(spans.start[1:], np.inf)
     last = np.searchsorted(starts, following) > np.searchsorted(starts, spans.end)
     last[-1:] = True
-    return spans.end[last].tolist()
+    # Without operators nothing says which belong together.
+    ends: list[float] = (spans.end[last] if starts.size else spans.end).tolist()
+    return ends
 
 
 def _iterations(events: Events) -> list[float]:
