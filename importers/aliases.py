@@ -1,7 +1,8 @@
 """Other people's words for ops and columns, and ours.
 
 Rule of this file: tables, and how a word is looked up in them. A word that stands for waiting on others (send, receive,
-any collective) is communication whatever else it says: ``forward-send`` is no forward.
+any collective) is communication whatever else it says: ``forward-send`` is no forward. Only who waits for data or for a
+checkpoint waits for no rank.
 """
 
 from collections.abc import Mapping
@@ -37,7 +38,7 @@ _EXACT = {
 _PARTS = (
     (
         "communication",
-        {"send", "recv", "receive", "p2p", "sync", "comm", "communication", "barrier", "wait", "nccl", "rccl", "gloo"},
+        {"send", "recv", "receive", "p2p", "sync", "comm", "communication", "barrier", "nccl", "rccl", "gloo"},
     ),
     (
         "communication",
@@ -53,6 +54,8 @@ _PARTS = (
     ("data", {"data", "dataloader", "dataloading", "load", "loader", "input", "batch", "fetch"}),
     ("prepare", {"prepare", "copy", "collate"}),
 )
+#: Ops that wait for no rank, whatever else of their names says that they wait.
+_NO_RANKS = ("data", "checkpoint")
 
 
 def op_of(name: str, chosen: Mapping[str, str]) -> str | None:
@@ -66,7 +69,14 @@ def op_of(name: str, chosen: Mapping[str, str]) -> str | None:
     parts = words(name)
     if (plain := "-".join(parts)) in _EXACT:
         return _EXACT[plain]
-    return next((op for op, words in _PARTS if words.intersection(parts)), None)
+    op = _op_of({*parts} - {"wait"})
+    if "wait" in parts and (op not in _NO_RANKS or "parallel" in parts):
+        return "communication"
+    return op
+
+
+def _op_of(parts: set[str]) -> str | None:
+    return next((op for op, words in _PARTS if words & parts), None)
 
 
 #: Names under which a column is found when the user maps none; the first that is there: one of the whole job's before

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
 from paceline.events import RANK_LIMIT, CollectiveCalls, OpenCollective, StepTimings
-from paceline.flight_recorder import Entry, Facts, between_two, entries, facts, load, uncounted
+from paceline.flight_recorder import Entry, Facts, between_two, distinct_groups, entries, facts, load, uncounted
 from paceline.timed_event import TimedEvent
 from paceline.topics import COLLECTIVE, OP
 
@@ -62,6 +62,17 @@ class _Open(NamedTuple):
     waited_s: float
 
 
+class _Names(NamedTuple):
+    """``apart``: names for groups that ranks call the same; ``shown``: by name what is shown of it, and its size."""
+
+    apart: dict[tuple[int, str], str]
+    shown: dict[str, tuple[str, int]]
+
+    def of(self, rank: int, group: str) -> tuple[str, int]:
+        """The shown name and the size of what ``rank`` calls ``group``."""
+        return self.shown[self.apart.get((rank, group), group)]
+
+
 class _Rank:
     """The collectives of a rank that have ended, as columns, and those in which it waits."""
 
@@ -81,7 +92,9 @@ class Recorders:
         self._groups: dict[str, int] = {}
         self._operations: dict[str, int] = {}
         self._labels: dict[str, str] = {}
-        self._sizes: Counter[str] = Counter()
+        self._members: dict[int, dict[str, tuple[int, ...]]] = {}
+        #: Each list of members once: every rank's dump has that of the whole job.
+        self._lists: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._world = 0
         self._timed = False
 
@@ -93,7 +106,7 @@ class Recorders:
             SourceError: its rank is not known, or another file has it.
         """
         if rank is None or rank >= RANK_LIMIT:
-            raise SourceError("no rank in its name: a dump's name ends in it, as nccl_trace_rank_3")
+            raise SourceError("no rank in its name: a dump's name has it, as nccl_trace_rank_3")
         dump = load(stream)
         if rank in self._ranks:
             raise SourceError(f"two files are of rank {rank}: these are of more than one job or attempt")
@@ -123,8 +136,10 @@ class Recorders:
 
     def _learn(self, said: Facts, rank: int) -> None:
         self._world = max(self._world, rank + 1)
-        for group, members in said.members.items():
-            self._sizes[group] = max(self._sizes[group], len(members))
+        own = self._members[rank] = {
+            group: self._lists.setdefault(members, members) for group, members in said.members.items()
+        }
+        for members in own.values():
             self._world = max(self._world, min(max(members, default=-1) + 1, RANK_LIMIT))
 
     def _add(self, own: _Rank, entry: Entry) -> None:
@@ -206,47 +221,59 @@ class Recorders:
                 "for its line of code: paceline why with the same files"
             )
 
-    def _names(self) -> dict[str, tuple[str, int]]:
-        """A name and the size of each group: two may have the same label."""
-        labels = Counter(self._labels.values())
-        took_part: Counter[str] = Counter()
+    def _names(self) -> _Names:
+        """A name and the size of each group, as each rank calls it: two may have the same label, or the same name."""
+        own_names = distinct_groups(self._members)
         number = {index: group for group, index in self._groups.items()}
-        for own in self._ranks.values():
-            took_part.update({number[one] for one in own.group} | {one.group for one in own.open})
+        took_part: Counter[str] = Counter()
+        sizes: Counter[str] = Counter()
+        called: dict[str, str] = {}
+        for rank, own in self._ranks.items():
+            for group in {number[one] for one in own.group} | {one.group for one in own.open}:
+                apart = own_names.get((rank, group), group)
+                called[apart] = group
+                took_part[apart] += 1
+            for group, members in self._members[rank].items():
+                apart = own_names.get((rank, group), group)
+                sizes[apart] = max(sizes[apart], len(members))
+        labels = Counter(self._labels[group] for group in called.values())
         names = {}
-        for group, label in self._labels.items():
+        for apart, group in called.items():
+            label = self._labels[group]
             whole = label == "default_pg" or group in ("", "0")
-            size = max(self._sizes[group], took_part[group], self._world if whole else 0)
+            size = max(sizes[apart], took_part[apart], self._world if whole else 0)
             name = label or "default_pg"
-            names[group] = (name if labels[label] == 1 else f"{name} {group}", size)
-        return names
+            names[apart] = (name if labels[label] == 1 else f"{name} {apart}", size)
+        return _Names(own_names, names)
 
-    def _event(self, rank: int, sequence: int, names: dict[str, tuple[str, int]], rows: range) -> CollectiveCalls:
+    def _event(self, rank: int, sequence: int, names: _Names, rows: range) -> CollectiveCalls:
         """A message of some of a rank's rows."""
         own = self._ranks[rank]
         of_group, of_operation = list(self._groups), list(self._operations)
-        calls = [
-            CallRow(
-                start_s=own.start_s[at],
-                rank=rank,
-                step=-1,
-                group=names[of_group[own.group[at]]][0],
-                size=names[of_group[own.group[at]]][1],
-                seq=own.seq[at],
-                operation=of_operation[own.operation[at]],
-                bytes=own.bytes[at],
-                duration_s=own.took_s[at],
-                wait_s=own.took_s[at],
+        calls = []
+        for at in rows:
+            group, size = names.of(rank, of_group[own.group[at]])
+            calls.append(
+                CallRow(
+                    start_s=own.start_s[at],
+                    rank=rank,
+                    step=-1,
+                    group=group,
+                    size=size,
+                    seq=own.seq[at],
+                    operation=of_operation[own.operation[at]],
+                    bytes=own.bytes[at],
+                    duration_s=own.took_s[at],
+                    wait_s=own.took_s[at],
+                )
             )
-            for at in rows
-        ]
         return call_message(calls, self._world, self._about(f"rank-{rank}", sequence))
 
     def _waiting(
         self,
         waits: list[tuple[int, _Open]],
         sequence: int,
-        names: dict[str, tuple[str, int]],
+        names: _Names,
         clock_s: float,
         most_s: float,
     ) -> StepTimings:
@@ -260,8 +287,8 @@ class Recorders:
             open=[
                 OpenCollective(
                     rank=rank,
-                    group=names[one.group][0],
-                    group_size=names[one.group][1],
+                    group=names.of(rank, one.group)[0],
+                    group_size=names.of(rank, one.group)[1],
                     seq=one.seq,
                     operation=one.operation,
                     start_s=now_s - min(one.waited_s, most_s),

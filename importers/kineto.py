@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from paceline.events import RankBreakdown
 
 from .intervals import union
-from .kineto_collectives import Told, told
+from .kineto_collectives import Told, members, told
 from .kineto_device import device_times
 from .kineto_events import Events, read_events
 from .kineto_host import COLLECTIVE, Step, Work, is_operator, steps_of, work_of
@@ -31,7 +31,7 @@ class RankTrace(NamedTuple):
     was stood for, and where the time went, by device. ``world_size`` is 0 where the trace does not tell it; ``span`` is
     when it begins and ends, in Unix time if it has such a one; ``nccl_version`` is "" where it is not told; ``named``
     is the rank that the file's name tells. ``lost`` says which kernels the profiler lost, ``marked`` has the numbers of
-    all steps in it, ``apart`` of those that are left out because they lack kernels."""
+    all steps in it, ``apart`` of those that are left out because they lack kernels. ``members`` are those of groups."""
 
     rank: int
     world_size: int
@@ -47,6 +47,7 @@ class RankTrace(NamedTuple):
     named: int | None
     marked: frozenset[int]
     apart: frozenset[int]
+    members: dict[str, tuple[int, ...]]
 
 
 def read(stream: IO[bytes], name: str, notes: Notes, *, alone: bool = False) -> RankTrace:
@@ -63,7 +64,8 @@ def read(stream: IO[bytes], name: str, notes: Notes, *, alone: bool = False) -> 
         raise SourceError(f"{name}: rank {rank} in a world of {world}; import a trace whose distributedInfo is whole")
     if not events.device.start.size and not events.host.start.size:
         raise SourceError(f"{name}: no PyTorch profiler trace: neither operators nor kernels in it")
-    steps, work = steps_of(events, notes), work_of(events)
+    work = work_of(events)
+    steps = steps_of(events, work, notes)
     if events.device.start.size:
         made = device_times(rank, events, steps, work, notes)
         parts = (made.rows, made.collectives, made.steps, made.stood, made.breakdowns, made.lost)
@@ -74,7 +76,8 @@ def read(stream: IO[bytes], name: str, notes: Notes, *, alone: bool = False) -> 
     marked = frozenset(step.number for step in steps)
     apart = frozenset(steps[place].number for place in parts[-1].steps)
     node = events.host_name or "imported"
-    return RankTrace(rank, world, node, *parts, _span(events), version, rank_in(name), marked, apart)
+    groups = members([*events.host_told.values(), *events.device_told.values()])
+    return RankTrace(rank, world, node, *parts, _span(events), version, rank_in(name), marked, apart, groups)
 
 
 def _rank(events: Events, name: str, *, alone: bool) -> int:

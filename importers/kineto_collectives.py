@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from paceline.events import RANK_LIMIT, Whole
+from paceline.flight_recorder import listed_ranks
 
 _WORDS = (
     ("allreduce", "all_reduce"),
@@ -73,6 +74,7 @@ class CollectiveArgs(msgspec.Struct):
 
     name: str | None = msgspec.field(name="Collective name", default=None)
     group: str | None = msgspec.field(name="Process Group Name", default=None)
+    ranks: Any = msgspec.field(name="Process Group Ranks", default=None)
     size: Whole | None = msgspec.field(name="Group size", default=None)
     sequence: Whole | None = msgspec.field(name="Seq", default=None)
     sent: Whole | None = msgspec.field(name="In msg nelems", default=None)
@@ -142,6 +144,12 @@ def told(name: str, own: CollectiveArgs | None, around: Iterable[tuple[str, Coll
             (part.sequence for part in parts if part.sequence is not None and 0 <= part.sequence < _MOST_SEQUENCE), None
         ),
     )
+
+
+def members(told_of: Iterable[CollectiveArgs]) -> dict[str, tuple[int, ...]]:
+    """The members of each group that is named with them; of a large one PyTorch writes the first ones alone."""
+    listed = {args.group[:_MOST_WORD]: args.ranks for args in told_of if args.group and args.ranks}
+    return {group: listed_ranks(ranks) for group, ranks in listed.items()}
 
 
 def _split(args: CollectiveArgs) -> bool:

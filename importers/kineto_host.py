@@ -1,8 +1,9 @@
 """What a rank's host did in a PyTorch profiler trace: its steps, and what it worked on.
 
-Rule of this file: pure, and by the names that PyTorch gives. Steps are ``ProfilerStep#N``, else what lies between two
-optimizer steps, else an annotation that comes again and again, else the trace is one step. The data loader, the
-optimizer, autograd's functions and everything else that ran on top are data, optimizer, backward and forward.
+Rule of this file: pure, and by the names that PyTorch gives. Steps are ``ProfilerStep#N``, else what lies between the
+optimizers of two iterations, else an annotation that comes again and again, else the trace is one step. The data
+loader, the optimizer, autograd's functions and everything else that ran on top are data, optimizer, backward and
+forward.
 """
 
 import re
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .intervals import union
 from .kineto_collectives import BACKEND
 from .kineto_events import TELLS_COLLECTIVE, Events
 from .notes import Notes
@@ -27,6 +29,8 @@ _OPERATORS = ("aten::", "autograd::", "torch::", "c10d::", "prims::")
 _DIGITS = re.compile(r"\d+")
 #: What a host waits in, or what lies around operators; none of it is an operator.
 _AROUND = ("enumerate(DataLoader)", "Optimizer.")
+#: Phases of an iteration that its optimizers do not run between each other, on their own thread.
+_ITERATES = ("forward", "backward", "data")
 #: An annotation marks iterations if it covers so much of the time between its first and its last.
 _MARKS_ITERATIONS = 0.5
 
@@ -48,7 +52,7 @@ class Work(NamedTuple):
     phase: list[str]
 
 
-def steps_of(events: Events, notes: Notes) -> list[Step]:
+def steps_of(events: Events, work: Work, notes: Notes) -> list[Step]:
     """The steps, by time."""
     host, names = events.host, events.names
     numbers = {index: int(mark[1]) for index, name in enumerate(names) if (mark := _STEP.match(name))}
@@ -58,8 +62,7 @@ def steps_of(events: Events, notes: Notes) -> list[Step]:
         marked = {numbers[int(host.name[row])]: row for row in reversed(rows)}
         steps = [Step(number, float(host.start[row]), float(host.end[row])) for number, row in marked.items()]
         return sorted(steps, key=lambda step: step.start)
-    optimizers = [index for index, name in enumerate(names) if name.startswith("Optimizer.step#")]
-    ends = np.sort(host.end[np.isin(host.name, optimizers)]).tolist()
+    ends = _optimized(events, work)
     if len(ends) >= 2:
         notes.remark("no ProfilerStep marks: a step is what lies between the ends of two optimizer steps")
         return [Step(number, *pair) for number, pair in enumerate(pairwise(ends))]
@@ -72,6 +75,22 @@ def steps_of(events: Events, notes: Notes) -> list[Step]:
         return [Step(number, *pair) for number, pair in enumerate(pairwise([*begins, last]))]
     notes.remark("no ProfilerStep marks: the whole trace is taken as one step")
     return [Step(0, first, last)]
+
+
+def _optimized(events: Events, work: Work) -> list[float]:
+    """When an iteration's optimizer has ended: the last of several that run one after another."""
+    host = events.host
+    optimizers = [index for index, name in enumerate(events.names) if name.startswith("Optimizer.step#")]
+    rows = np.isin(host.name, optimizers)
+    spans = union(host.start[rows], host.end[rows])
+    other = np.array([phase in _ITERATES for phase in work.phase], dtype=bool)
+    starts = np.sort(work.start[other & np.isin(work.thread, np.unique(host.thread[rows]))])
+    following = np.append(spans.start[1:], np.inf)
+    last = np.searchsorted(starts, following) > np.searchsorted(starts, spans.end)
+    last[-1:] = True
+    # Without operators nothing says which belong together.
+    ends: list[float] = (spans.end[last] if starts.size else spans.end).tolist()
+    return ends
 
 
 def _iterations(events: Events) -> list[float]:

@@ -145,6 +145,7 @@ def joined(windows: list[Named]) -> RankTrace:
         span=Span(first.span.start, max(trace.span.end for trace in traces)),
         marked=frozenset().union(*(trace.marked for trace in traces)),
         apart=frozenset().union(*(trace.apart for trace in traces)),
+        members={group: ranks for trace in traces for group, ranks in trace.members.items()},
     )
 
 

@@ -8,6 +8,7 @@ rank began them.
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from paceline.flight_recorder import distinct_groups
 from paceline.timed_event import TimedEvent
 from paceline.topics import COLLECTIVE
 
@@ -46,7 +47,7 @@ class Traces:
         traces = {rank: (joined(windows), windows[0][1]) for rank, windows in ranks.items()}
         _one_run(traces)
         uneven = len({len(windows) for windows in ranks.values()}) > 1
-        self.ranks = comparable({rank: trace for rank, (trace, _) in traces.items()}, self.notes)
+        self.ranks = _with_own_groups(comparable({rank: trace for rank, (trace, _) in traces.items()}, self.notes))
         if uneven:
             self._without_unnumbered()
         yield from self._messages()
@@ -119,6 +120,19 @@ class Traces:
             groups |= {group for group, _ in seen}
             broken |= {group for (group, number), count in seen.items() if number is None or count > 1}
         return groups - broken
+
+
+def _with_own_groups(ranks: dict[int, RankTrace]) -> dict[int, RankTrace]:
+    """The traces, with another name for each of several groups that ranks call the same."""
+    names = distinct_groups({number: rank.members for number, rank in ranks.items()})
+    if not names:
+        return ranks
+    return {
+        number: rank._replace(
+            collectives=[one._replace(group=names.get((number, one.group), one.group)) for one in rank.collectives]
+        )
+        for number, rank in ranks.items()
+    }
 
 
 def _one_run(traces: dict[int, Named]) -> None:

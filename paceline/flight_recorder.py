@@ -13,8 +13,8 @@ import io
 import pickle
 import re
 import struct
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from typing import IO, Any, ClassVar, NamedTuple, NoReturn
 
 import msgspec
@@ -39,9 +39,13 @@ _DAMAGED = (
     RecursionError,
     struct.error,
 )
+#: Names of the default group, of which there is one.
+_WHOLE = ("", "0")
 #: Operations between two ranks; TorchComms does not say that they are.
 _BETWEEN_TWO = ("send", "recv", "batch_op_issue")
-_RANK = re.compile(r"(\d{1,7})(?:\.(?:json|pkl|pickle|bin|txt))?$")
+#: ``rank3``, but not the number of a process on its node (``local_rank3``) or of a node (``node_rank1``).
+NAMED_RANK = re.compile(r"(?:^|(?<!local)(?<!node)(?<!group)[^A-Za-z0-9])(?i:rank)[_.=-]?(\d{1,7})(?![\d])")
+_AT_END = re.compile(r"(?<!\d)(\d{1,7})(?:\.(?:json|pkl|pickle|bin|txt))?$")
 
 
 class RecorderError(ValueError):
@@ -110,13 +114,14 @@ def looks_like(head: bytes) -> bool:
 
 
 def rank_in_name(name: str) -> int | None:
-    """The rank of a dump: the digits at its name's end.
+    """The rank of a dump: the one that its name says, else the number at the name's end.
 
-    >>> rank_in_name("fr/nccl_trace_rank_12"), rank_in_name("trace_3.json")
-    (12, 3)
+    >>> [rank_in_name(name) for name in ("fr/nccl_trace_rank_12", "fr_rank3_step500.pkl", "trace_3.json", "1764493638")]
+    [12, 3, 3, None]
     """
-    found = _RANK.search(name.rpartition("/")[2])
-    return int(found[1]) if found else None
+    last = name.rpartition("/")[2]
+    found = NAMED_RANK.search(last) or _AT_END.search(last)
+    return int(found[1]) if found and int(found[1]) < RANK_LIMIT else None
 
 
 def load(stream: IO[bytes]) -> dict[Any, Any]:
@@ -197,6 +202,37 @@ def facts(dump: dict[Any, Any]) -> Facts:
     )
 
 
+def distinct_groups(members: Mapping[int, Mapping[str, tuple[int, ...]]]) -> dict[tuple[int, str], str]:
+    """By rank and group, a name with its members in it where ranks list other ``members`` under the same name, as those
+    of the groups of one split do. Groups on which all agree are left out, and ranks of which it is not known.
+
+    >>> distinct_groups({0: {"1": (0, 1)}, 1: {"1": (0, 1)}, 2: {"1": (2, 3)}, 3: {}})
+    {(0, '1'): '1 0-1', (1, '1'): '1 0-1', (2, '1'): '1 2-3', (3, '1'): '1 2-3'}
+    """
+    lists: dict[str, set[tuple[int, ...]]] = defaultdict(set)
+    for own in members.values():
+        for name, ranks in own.items():
+            if ranks and name not in _WHOLE:
+                lists[name].add(ranks)
+    made = {}
+    for name, several in lists.items():
+        if len(several) == 1:
+            continue
+        homes: dict[int, set[str]] = defaultdict(set)
+        for ranks in several:
+            for rank in ranks:
+                homes[rank].add(_with_members(name, ranks))
+        for rank, own in members.items():
+            named = {_with_members(name, own[name])} if own.get(name) else homes[rank]
+            if len(named) == 1:
+                made[rank, name] = next(iter(named))
+    return made
+
+
+def _with_members(name: str, ranks: tuple[int, ...]) -> str:
+    return f"{name} {min(ranks)}-{max(ranks)}"
+
+
 def between_two(dump: dict[Any, Any]) -> int:
     """How many of its entries are operations between two ranks."""
     return sum(_between_two(entry) for _, entry in _listed(dump))
@@ -259,10 +295,19 @@ def _members(config: Any) -> dict[str, tuple[int, ...]]:
     made = {}
     for name, group in list(config.items())[:100_000]:
         ranks = group.get("ranks") if isinstance(group, dict) else None
-        listed = ranks[:RANK_LIMIT] if isinstance(ranks, list) else ()
-        text = ranks if isinstance(ranks, str) else " ".join(_text(one, 8) for one in listed)
-        made[_text(name, 200)] = tuple(int(one) for one in re.findall(r"\d{1,7}", text)[:RANK_LIMIT])
+        made[_text(name, 200)] = listed_ranks(ranks)
     return made
+
+
+def listed_ranks(ranks: Any) -> tuple[int, ...]:
+    """The members of a group, as PyTorch writes them: a list, or one in text.
+
+    >>> listed_ranks("[0, 4]"), listed_ranks([0, 4]), listed_ranks(None)
+    ((0, 4), (0, 4), ())
+    """
+    listed = ranks[:RANK_LIMIT] if isinstance(ranks, list) else ()
+    text = ranks if isinstance(ranks, str) else " ".join(_text(one, 8) for one in listed)
+    return tuple(int(one) for one in re.findall(r"\d{1,7}", text)[:RANK_LIMIT])
 
 
 def _enqueued(status: Any) -> dict[str, int]:

@@ -41,9 +41,12 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timeout(Said, frozen=True, kw_only=True):
-    """A rank waited in vain in a collective. ``seq`` and sizes are -1, words "" where it does not say them."""
+    """A rank waited in vain in a collective. ``seq`` and sizes are -1, words "" where it does not say them. Several
+    groups may share ``group``, the word for what they are for: ``guid`` is a group's own, ``within`` the rank in it."""
 
     group: str = ""
+    guid: str = ""
+    within: int | None = None
     seq: int = -1
     operation: str = ""
     numel_in: int = -1
@@ -51,9 +54,11 @@ class Timeout(Said, frozen=True, kw_only=True):
 
 
 class Progress(Said, frozen=True, kw_only=True):
-    """The last collectives of a rank in a group."""
+    """The last collectives of a rank in a group, which is named as that of a timeout."""
 
     group: str
+    guid: str = ""
+    within: int | None = None
     enqueued: int
     completed: int
 
@@ -103,7 +108,8 @@ class Stopped(Said, frozen=True, kw_only=True):
 
 
 class Kernel(Said, frozen=True, kw_only=True):
-    """A line of a node's kernel: ``name`` is the row of the table."""
+    """A line of a node's kernel: ``name`` is the row of the table. ``age_s`` is by how much the last lines of its file
+    are younger, None where it has no date."""
 
     name: str
     pid: int | None = None
@@ -111,14 +117,17 @@ class Kernel(Said, frozen=True, kw_only=True):
     device: str = ""
     number: int = -1
     text: str = ""
+    age_s: float | None = None
 
 
 class Outside(Said, frozen=True, kw_only=True):
-    """Something outside the job ended it. ``strong`` where the line gives the reason; ``pod`` where it names one."""
+    """Something outside the job ended it. ``strong`` where the line gives the reason; ``pod`` and ``job`` (a Job of
+    Kubernetes) where it names one."""
 
     reason: str
     strong: bool
     pod: str = ""
+    job: str = ""
 
 
 class PodKilled(Said, frozen=True, kw_only=True):

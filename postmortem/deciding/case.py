@@ -5,11 +5,13 @@ nodes. What two ranks claim belongs to neither.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TypeVar
 
 import msgspec
+
+from paceline.flight_recorder import distinct_groups
 
 from ..evidence import (
     Call,
@@ -35,19 +37,23 @@ from ..evidence import (
 )
 from ..places import full, in_loader, innermost, is_library
 
+#: What tells the pods of one set apart at their names' ends: a number, and of a Job's random letters behind it.
+_SERIES = re.compile(r"-\d{1,7}(?:-[a-z0-9]{5})?$")
 _Said = TypeVar("_Said", bound=Statement)
 
 #: A job that went on after the report of a stall writes more lines than this; one that was ended there fewer.
 _AFTER_A_STALL = 500
 #: torchrun's agent waits 30 s for a process that it has sent SIGTERM, and kills it then.
 _AGENTS_PATIENCE_S = 20
+#: A kernel's lines reach back to when its node was started.
+_OLD_S = 86_400.0
 
 
 class Case:
     """All that is known of a job's end."""
 
     def __init__(self, statements: Iterable[Statement]) -> None:
-        self.all = list(statements)
+        self.all = _with_own_groups(list(statements))
         self.timeouts = self._of(Timeout)
         self.progress = self._of(Progress)
         self.failures = self._of(Failure)
@@ -67,6 +73,7 @@ class Case:
         self.stalls = self._standing(self._of(Stalled))
         self.failures = [self._owned(said) for said in self.failures]
         self.all = [said for said in self.all if not isinstance(said, Failure)] + self.failures
+        self.kernel = [said for said in self.kernel if not self._of_long_before(said)]
 
     def _of(self, kind: type[_Said]) -> list[_Said]:
         return [said for said in self.all if isinstance(said, kind)]
@@ -77,6 +84,10 @@ class Case:
         last = [one for one in said if one.source.line >= heads.get(one.source.file, 0)]
         ended = bool(self.failures or self.exits or self.outside or self.stopped)
         return last if min((one.after for one in last), default=0) <= (_AFTER_A_STALL if ended else 3) else []
+
+    def _of_long_before(self, said: Kernel) -> bool:
+        """Whether a line of a kernel was followed by others for so long that it is of an earlier job."""
+        return (said.age_s or 0.0) > _OLD_S and self.rank_of_pid(said.pid, said.node) is None
 
     def _owned(self, said: Failure) -> Failure:
         """A failure with the rank of its process, or of the folder that its file lies in, where that is known."""
@@ -168,6 +179,34 @@ class Case:
         return sorted(rank for rank, name in self.nodes.items() if self._same_node(node, name) and node)
 
     @cached_property
+    def _pods(self) -> set[str]:
+        """Where ranks ran by their own lines, which are pods under Kubernetes; what it says itself is of all jobs."""
+        said = [one for one in self.all if not isinstance(one, Kernel | Outside | PodKilled)]
+        return {one.node for one in said if one.node}
+
+    def owns(self, is_it: Callable[[str], bool]) -> bool | None:
+        """Whether a pod whose name ``is_it`` is this job's; None where the job's pods are not known and the job has no
+        failure of its own, for then it may be."""
+        if self._pods:
+            return any(map(is_it, self._pods))
+        return False if self._failed_itself else None
+
+    def owns_pod(self, name: str, rank: int | None = None) -> bool | None:
+        """Whether a pod is this job's: a rank wrote from it or from another of its set. One with a ``rank`` may be."""
+        series = _SERIES.sub("", name)
+        ours = self.owns(lambda pod: pod == name or _SERIES.sub("", pod) == series != name)
+        if rank is None or ours:
+            return ours
+        if not self._pods:
+            return True
+        return False if self._failed_itself else None
+
+    @cached_property
+    def _failed_itself(self) -> bool:
+        """Whether a rank failed otherwise than for memory, which its pod may have lacked."""
+        return any(one.role == "own" and one.name not in ("oom_event", "stuck", "worker") for one in self.failures)
+
+    @cached_property
     def forced(self) -> set[tuple[str, int]]:
         """Processes that a launcher has ended itself."""
         return {(said.node, said.pid) for said in self.stopped}
@@ -234,6 +273,27 @@ class Case:
         if stack is None or not in_loader(stack.frames):
             return []
         return [one for one in self.stacks if one.rank == rank and one.worker and one.main]
+
+
+def _with_own_groups(said: list[Statement]) -> list[Statement]:
+    """The statements, with another name for each of several groups that recorders call the same."""
+    names = distinct_groups({one.rank: one.members for one in said if isinstance(one, Dump) and one.rank is not None})
+    return [_renamed(one, names) for one in said] if names else said
+
+
+def _renamed(said: Statement, names: dict[tuple[int, str], str]) -> Statement:
+    if said.rank is None:
+        return said
+    rank = said.rank
+    if isinstance(said, Call) and (rank, said.group) in names:
+        return msgspec.structs.replace(said, group=names[rank, said.group])
+    if isinstance(said, Dump):
+        members, enqueued = (
+            {names.get((rank, group), group): value for group, value in of.items()}
+            for of in (said.members, said.enqueued)
+        )
+        return msgspec.structs.replace(said, members=members, enqueued=enqueued)
+    return said
 
 
 def swapped(port: int) -> int:

@@ -1,8 +1,11 @@
 """Kernel and device lines with a process, a GPU or a card: they name a rank or a node, whatever else is written.
 
 Rule of this file: pure. An Xid of the hardware's accuses the rank of that GPU; one that programs cause only adds to
-what that rank says itself. A link that went down explains a broken connection only if the network is complained of.
+what that rank says itself, and one of unknown time and rank counts after what ranks say. A link that went down
+explains a broken connection only if the network is complained of.
 """
+
+import msgspec
 
 from ..evidence import Failure, Kernel
 from ..places import innermost
@@ -106,9 +109,26 @@ def out_of_memory_somewhere(case: Case) -> Verdict | None:
 
 
 def _device(case: Case) -> Verdict | None:
+    faults = _faults(case)
+    known = any(said.age_s is not None or _rank_of(case, said) is not None for said in faults)
+    return _of_faults(case, faults) if known else None
+
+
+def of_unknown_time(case: Case) -> Verdict | None:
+    """By faults of which neither the time nor the rank is known: they may be of an earlier job."""
+    made = _of_faults(case, _faults(case))
+    return msgspec.structs.replace(made, sure="likely") if made is not None and made.sure == "certain" else made
+
+
+def _faults(case: Case) -> list[Kernel]:
+    """Those of devices, the weightiest alone."""
     faults = [said for said in case.kernel if said.name == "xid" and (said.number in _HARDWARE or said.number < 0)]
     for lesser in (_RECORDS, _LINKS):
         faults = [said for said in faults if said.number not in lesser] or faults
+    return faults
+
+
+def _of_faults(case: Case, faults: list[Kernel]) -> Verdict | None:
     devices = {(said.node, said.pci): said for said in reversed(faults)}
     if len(devices) > 1:
         return _device_faults(case, list(reversed(devices.values())))

@@ -12,19 +12,22 @@ from .verdict import Verdict
 def with_reason(case: Case) -> Verdict | None:
     """By a line that says why."""
     for said in case.outside:
-        if said.strong and _of_the_job(case, said) and not _failed_before(case, said):
+        if said.strong and _of_the_job(case, said) is not False and not _failed_before(case, said):
             return _verdict(case, said)
     return None
 
 
 def without_reason(case: Case) -> Verdict | None:
     """By a line that says no more than that it ended."""
-    return next((_verdict(case, said) for said in case.outside if not _failed_before(case, said)), None)
+    known = (said for said in case.outside if _of_the_job(case, said) is not False)
+    return next((_verdict(case, said) for said in known if not _failed_before(case, said)), None)
 
 
-def _of_the_job(case: Case, said: Outside) -> bool:
-    """Whether the pod that it names, if any, is one whose ranks are known: events are those of all jobs."""
-    return not said.pod or not case.nodes or bool(case.ranks_on(said.pod))
+def _of_the_job(case: Case, said: Outside) -> bool | None:
+    """Whether the pod or the Job that it names, if any, is this job's, None where it may be: events are of all jobs."""
+    if said.job:
+        return case.owns(lambda pod: pod.startswith(f"{said.job}-"))
+    return not said.pod or case.owns_pod(said.pod)
 
 
 def _failed_before(case: Case, said: Outside) -> bool:
@@ -55,7 +58,7 @@ def _verdict(case: Case, said: Outside) -> Verdict:
         cause=f"ended from outside: {what}; what ranks say afterwards follows from it",
         victims=tuple(sorted(case.ranks)),
         nodes=node,
-        sure="certain" if said.strong and said.reason != "lost node" else "likely",
+        sure="certain" if said.strong and said.reason != "lost node" and _of_the_job(case, said) else "likely",
         next=_next(said.reason, named=bool(node)),
         grounds=grounds(said),
     )

@@ -1,7 +1,7 @@
 """A pod that was killed at its memory limit, as Kubernetes says it.
 
-Rule of this file: pure. Whose a pod is follows from the log (``kubectl logs --prefix``), else from the pod's own RANK;
-where the log shows several ranks in it, the pod is named and no rank.
+Rule of this file: pure. A pod of another job says nothing. Whose a pod is follows from the log (``kubectl logs
+--prefix``), else from the pod's own RANK; where the log shows several ranks in it, the pod is named and no rank.
 """
 
 from ..evidence import PodKilled
@@ -11,7 +11,8 @@ from .verdict import Verdict, several
 
 def verdict(case: Case) -> Verdict | None:
     """By containers that were killed for memory."""
-    killed = {said.pod: said for said in case.pods_killed}
+    ours = {said.pod: case.owns_pod(said.pod, said.rank) for said in case.pods_killed}
+    killed = {said.pod: said for said in case.pods_killed if ours[said.pod] is not False}
     if not killed:
         return None
     owners = [_rank(case, said) for said in killed.values()]
@@ -29,7 +30,7 @@ def verdict(case: Case) -> Verdict | None:
         victims=tuple(sorted(said - ranks)),
         nodes=tuple(sorted({said.node for said in killed.values() if said.node})),
         line=case.line_of(min(ranks)) if ranks else None,
-        sure="certain" if len(killed) == 1 else "likely",
+        sure="certain" if len(killed) == 1 and ours[one.pod] else "likely",
         next=f"a higher limit (resources.limits.memory of {one.container}), fewer loader workers or smaller buffers",
         grounds=grounds(*killed.values()),
     )

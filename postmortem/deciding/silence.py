@@ -17,18 +17,24 @@ from .standing import standing
 from .unseen import unseen
 from .verdict import Sure, Verdict, several
 
-_DEFAULT = ("", "0", "default_pg", "undefined")
+_DEFAULT = ("", "0", "default_pg")
+#: How the watchdog calls operations between two ranks, and a batch of these, or of collectives.
+_BETWEEN_TWO = frozenset({"SEND", "RECV"})
+_BATCH = "COALESCED"
 
 
 def verdict(case: Case) -> Verdict | None:
     """By timeouts of NCCL's watchdog, or of gloo."""
-    by_group: dict[str, list[Timeout]] = defaultdict(list)
+    by_group: dict[tuple[str, str], list[Timeout]] = defaultdict(list)
     labels = _labels(case)
     for said in case.timeouts:
         if said.rank is not None:
-            name = said.group or labels.get(said.rank, "")
-            by_group["" if name in _DEFAULT else name].append(said)
-    ordered = sorted(by_group.items(), key=lambda one: (-len(one[1]), one[0]))
+            group, guid = (said.group, said.guid) if said.group else labels.get(said.rank, ("", ""))
+            key = ("", "") if group in _DEFAULT else (group, guid)
+            by_group[key].append(msgspec.structs.replace(said, group=key[0], guid=key[1]))
+    ordered = [
+        (group, said_by) for (group, _), said_by in sorted(by_group.items(), key=lambda one: (-len(one[1]), one[0]))
+    ]
     if ordered:
         elsewhere = {said.rank for _, said_by in ordered[1:] for said in said_by if said.rank is not None}
         made = _of_group(case, *ordered[0], elsewhere)
@@ -39,12 +45,12 @@ def verdict(case: Case) -> Verdict | None:
     return _of_gloo(case, waited) if waited else None
 
 
-def _labels(case: Case) -> dict[int, str]:
+def _labels(case: Case) -> dict[int, tuple[str, str]]:
     """The group that a rank's watchdog speaks of in another line, where there is one alone with such a number."""
-    made: dict[int, str] = {}
+    made: dict[int, tuple[str, str]] = {}
     for said in case.progress:
         if said.rank is not None and said.group and said.enqueued > said.completed:
-            made.setdefault(said.rank, said.group)
+            made.setdefault(said.rank, (said.group, said.guid))
     return made
 
 
@@ -63,16 +69,15 @@ def _of_group(case: Case, group: str, said_by: list[Timeout], elsewhere: set[int
     """Who is late for ``group``; a rank that waited in vain ``elsewhere`` waits for somebody itself."""
     first = _first(said_by)
     seq = Counter(said.seq for said in first.values()).most_common(1)[0][0]
+    if why := _unclear(first, group, seq):
+        return _too_few(first, group, seq, why)
     mismatch = _mismatch(case, group, seq, first)
     if mismatch is not None:
         return mismatch
-    if seq < 0 and len({said.operation for said in first.values() if said.operation}) > 1:
-        why = "their calls differ, and these lines have no numbers of them: compare the order"
-        return _too_few(first, group, seq, why)
     if (unfinished := _unfinished(case, group, first)) is not None:
         return unfinished
     size = _size(said_by)
-    members = _members(case, group, size)
+    members = _members(case, group, first, size)
     if members is None:
         late = _behind(case, set(case.ranks)) - set(first) - elsewhere
         if size is not None and len(set(first) | late) < size and 0 < len(late) <= 2:
@@ -83,13 +88,27 @@ def _of_group(case: Case, group: str, said_by: list[Timeout], elsewhere: set[int
     late = silent
     if len(silent) > 1 and behind and behind < silent:
         late = behind
-    if not members - set(first) and len({said.seq for said in first.values()}) == 1 and _are_all(case, group, size):
+    if (
+        not members - set(first)
+        and len({said.seq for said in first.values()}) == 1
+        and _are_all(case, group, first, size)
+    ):
         return _too_few(first, group, seq, "all its ranks did: the network, the library or a device; no rank is late")
     if not late or len(late) > 2 or len(late) * 2 > len(members):
         return _too_few(first, group, seq, _stuck_watchdogs(case, silent))
     if why := unseen(case, late, said_by):
         return _too_few(first, group, seq, why)
     return _late(case, late, dict(first), group, seq, behind)
+
+
+def _unclear(first: dict[int, Timeout], group: str, seq: int) -> str:
+    """Why it does not follow from these lines who waits for whom; "" where it may."""
+    within = [said.within for said in first.values() if said.within is not None]
+    if group and len(set(within)) < len(within):  # The groups of one split share all their names.
+        return "several groups have this name, and these lines do not say who is in which"
+    if seq < 0 and len({said.operation for said in _collectives(first).values() if said.operation}) > 1:
+        return "their calls differ, and these lines have no numbers of them: compare the order"
+    return ""
 
 
 def _of_part(made: Verdict, unknown: int) -> Verdict:
@@ -108,6 +127,13 @@ def _first(said_by: list[Timeout]) -> dict[int, Timeout]:
     return made
 
 
+def _collectives(first: dict[int, Timeout]) -> dict[int, Timeout]:
+    """Without operations between two ranks: a send meets a receive, and ranks may count theirs differently."""
+    if not any(said.operation in _BETWEEN_TWO for said in first.values()):
+        return first
+    return {rank: said for rank, said in first.items() if said.operation not in {*_BETWEEN_TWO, _BATCH}}
+
+
 def _mismatch(case: Case, group: str, seq: int, first: dict[int, Timeout]) -> Verdict | None:
     """Ranks that waited in the same number of a group and call it differently."""
     calls = {
@@ -121,7 +147,7 @@ def _mismatch(case: Case, group: str, seq: int, first: dict[int, Timeout]) -> Ve
             numel_in=said.numel_in,
             numel_out=said.numel_out,
         )
-        for rank, said in first.items()
+        for rank, said in _collectives(first).items()
         if said.seq == seq >= 0 and said.operation
     }
     odd, differ = odd_ones(calls)
@@ -130,7 +156,10 @@ def _mismatch(case: Case, group: str, seq: int, first: dict[int, Timeout]) -> Ve
 
 def _unfinished(case: Case, group: str, first: dict[int, Timeout]) -> Verdict | None:
     """The few ranks that timed out in a collective that all the others say they have ended."""
-    of_group = [one for one in case.progress if (one.group == group or (not group and one.group in _DEFAULT))]
+    guid = next(iter(first.values())).guid
+    of_group = [
+        one for one in case.progress if ((one.group, one.guid) == (group, guid) if group else one.group in _DEFAULT)
+    ]
     ended = {one.rank: one.completed for one in of_group}
     usual = Counter(said.seq for said in first.values()).most_common(1)[0][0]
     low = {rank: said for rank, said in first.items() if 0 <= said.seq < usual}
@@ -167,24 +196,26 @@ def _size(said_by: list[Timeout]) -> int | None:
     return None
 
 
-def _members(case: Case, group: str, size: int | None) -> set[int] | None:
-    if recorded := _recorded(case, group):
+def _members(case: Case, group: str, first: dict[int, Timeout], size: int | None) -> set[int] | None:
+    if recorded := _recorded(case, group, first):
         return recorded
     if (group in _DEFAULT and size is None) or (size is not None and size == len(case.ranks)):
         return set(case.ranks)
     return None
 
 
-def _recorded(case: Case, group: str) -> set[int]:
-    """The members of a group by a dump, which has them under its name and its entries under its description."""
-    called = (group,) if group else _DEFAULT
+def _recorded(case: Case, group: str, first: dict[int, Timeout]) -> set[int]:
+    """The members of the group of those who waited ``first``, by a dump, which has them under the group's own name and
+    its entries under what the group is for, as other groups may have theirs."""
+    called = (next(iter(first.values())).guid, group) if group else _DEFAULT
     names = [*called, *dict.fromkeys(call.group for call in case.calls if call.label in called)]
-    return next((set(dump.members[name]) for dump in case.dumps for name in names if dump.members.get(name)), set())
+    listed = (set(dump.members.get(name, ())) for name in names for dump in case.dumps)
+    return next((members for members in listed if members and set(first) <= members), set())
 
 
-def _are_all(case: Case, group: str, size: int | None) -> bool:
+def _are_all(case: Case, group: str, first: dict[int, Timeout], size: int | None) -> bool:
     """Whether the members are those of a record, or as many as the operation says."""
-    return size is not None or bool(_recorded(case, group))
+    return size is not None or bool(_recorded(case, group, first))
 
 
 def _behind(case: Case, members: set[int]) -> set[int]:

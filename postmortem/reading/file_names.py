@@ -5,12 +5,14 @@ Rule of this file: pure. A number that may be another's (a node's, a group's) is
 
 import re
 
-#: ``rank3``, but not the number of a process on its node (``local_rank3``) or of a node (``node_rank1``).
-_RANK = re.compile(r"(?:^|(?<!local)(?<!node)(?<!group)[^A-Za-z0-9])(?i:rank)[_.=-]?(\d{1,7})(?![\d])")
+from paceline.flight_recorder import NAMED_RANK
+
 _LOCAL = re.compile(r"(?:^|/)attempt_\d{1,6}/(\d{1,4})/(?:std(?:out|err)\.log|error\.json)$")
 _NODE = re.compile(
     r"^([A-Za-z][A-Za-z0-9-]{0,62})(?:\.(?:kernel|dmesg|slurm|slurmd|syslog|journal|messages|kern))?\.(?:log|txt|out|err)$"
 )
+#: What a node's own log is called; what begins with ``slurm-`` is a job's.
+_KIND = re.compile(r"^(?:dmesg|kernel|kern|journal|syslog|messages|slurmd)[-_.]", re.IGNORECASE)
 #: How files begin that are no node's, though a number follows: a job's, an output's.
 _NO_NODE = re.compile(
     r"(?:slurm|jobs?|run|train|training|log|out|output|err|error|stdout|stderr|trace|attempt)\b", re.IGNORECASE
@@ -25,7 +27,7 @@ def rank_in_name(name: str) -> int | None:
     >>> [rank_in_name(name) for name in ("stacks/rank3.worker.41377.txt", "out.RANK=4", "job.log", "node_rank1.log")]
     [3, 4, None, None]
     """
-    found = _RANK.search(name.rpartition("/")[2])
+    found = NAMED_RANK.search(name.rpartition("/")[2])
     return int(found[1]) if found else None
 
 
@@ -52,11 +54,11 @@ def process_in_name(path: str) -> int | None:
 def node_in_name(name: str) -> str:
     """The node that a file's name says, "" for none: ``node-1.kernel.log`` is node-1's.
 
-    >>> node_in_name("node-1.kernel.log"), node_in_name("job.log"), node_in_name("slurm-123-4.out")
-    ('node-1', '', '')
+    >>> [node_in_name(name) for name in ("node-1.kernel.log", "dmesg-node-1.txt", "job.log", "slurm-123-4.out")]
+    ['node-1', 'node-1', '', '']
     """
-    found = _NODE.match(name.rpartition("/")[2])
+    found = _NODE.match(_KIND.sub("", name.rpartition("/")[2], count=1))
     if not found or (not re.search(r"\d$", found[1]) and "kernel" not in name and "dmesg" not in name):
         return ""
-    ours = _RANK.search(found[1]) or process_in_name(name) is not None or found[1] in ("kernel", "dmesg")
+    ours = NAMED_RANK.search(found[1]) or process_in_name(name) is not None or found[1] in ("kernel", "dmesg")
     return "" if ours or _NO_NODE.match(found[1]) else found[1]

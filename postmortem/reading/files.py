@@ -18,8 +18,9 @@ import msgspec
 from paceline import flight_recorder
 from paceline.unpacking import unpacked
 from paceline.utf8 import as_utf8
+from paceline.words import many
 
-from ..evidence import Stack, Statement
+from ..evidence import Dump, Stack, Statement
 from . import json_files, kubectl_yaml, log_events, pods, ras_json, recorder_file, stack_file
 from .cut_lines import Joined
 from .file_names import rank_in_name
@@ -46,6 +47,10 @@ _PASSED_OVER = (
 )
 
 
+class _BinaryError(Exception):
+    """A file that is no text."""
+
+
 class Read(NamedTuple):
     """What was read: the statements, how many files gave some, and what is to be said of others."""
 
@@ -59,9 +64,14 @@ def read(paths: list[str], most_unpacked: int) -> Read:
     statements: list[Statement] = []
     notes: list[str] = []
     files = 0
+    dumped: dict[int, str] = {}
+    binary: list[str] = []
     for turn, path in enumerate(_walked(paths, notes)):
         try:
             said = _one(path, turn, most_unpacked, notes)
+        except _BinaryError:
+            binary.append(path)
+            continue
         except (flight_recorder.RecorderError, OSError) as error:
             notes.append(f"{path}: {getattr(error, 'strerror', None) or error}; left out")
             continue
@@ -69,8 +79,16 @@ def read(paths: list[str], most_unpacked: int) -> Read:
             if len(paths) == 1 and paths[0] == path:
                 notes.append(f"{path}: nothing that is known here: no log, dump, stack or kernel line")
             continue
+        ranks = {one.rank for one in said if isinstance(one, Dump) and one.rank is not None}
+        if first := next((dumped[rank] for rank in ranks if rank in dumped), None):
+            notes.append(f"{path}: a dump of the same rank as {first}: of another job or attempt; left out")
+            continue
+        dumped |= dict.fromkeys(ranks, path)
         files += bool(said)
         statements += said
+    if binary:
+        more = f" and {many(len(binary) - 1, 'other file')}" if len(binary) > 1 else ""
+        notes.append(f"{binary[0]}{more}: binary, no log; left out")
     return Read(statements, files, notes)
 
 
@@ -119,13 +137,18 @@ def _one(path: str, turn: int, most_unpacked: int, notes: list[str]) -> list[Sta
 def _read(raw: IO[bytes], plain: str, turn: int) -> list[Statement] | None:
     stream = as_utf8(raw)
     head = stream.read(_HEAD)
+    # A log that was emptied while its job wrote on begins with as many NULs as it was long.
+    while head and not (text := head.lstrip(b"\x00")):
+        head = stream.read(_HEAD)
+    if head[:1] == b"\x00":
+        head = text + stream.read(_HEAD - len(text))
     if not head:
         return []
     if flight_recorder.looks_like(head):
         data = head + stream.read(flight_recorder.MOST_BYTES + 1 - len(head))
         return recorder_file.statements(flight_recorder.unpickled(data), plain, flight_recorder.rank_in_name(plain))
     if b"\x00" in head[:4096]:
-        return None
+        raise _BinaryError
     if ras_json.holds(head):
         head += stream.read(_MOST_JSON)
         return [*ras_json.statements(head.decode("utf-8", "replace"), plain), *_log(head, stream, plain)]
@@ -179,9 +202,10 @@ def _rows(data: bytes, name: str, turn: int) -> list[Statement] | None:
     decoded = _decoded(data)
     if isinstance(decoded, dict) and isinstance(decoded.get("version"), str):
         try:
-            return recorder_file.statements(decoded, name, flight_recorder.rank_in_name(name))
+            dump = flight_recorder.checked(decoded)
         except flight_recorder.RecorderError:
             return None
+        return recorder_file.statements(dump, name, flight_recorder.rank_in_name(name))
     return json_files.statements(decoded, name, turn, rank_in_name(name))
 
 

@@ -6,6 +6,7 @@ say of processes is here.
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ..evidence import Exit, Failure, Outside, Placed, Progress, Restarted, Source, Statement, Stopped, Timeout
 from .failure_rows import ROWS, Row
@@ -82,17 +83,26 @@ _SRUN_SIGNALS = {
 }
 
 
-def group_of(text: str) -> tuple[str, int | None]:
-    """The group that a line of PyTorch's speaks of, "" where it does not say, and the rank within it.
+class Group(NamedTuple):
+    """The group that a line of PyTorch's speaks of, "" where it does not say; its own name; and the rank within it."""
 
-    >>> group_of("[PG ID 1 PG GUID 1(fsdp) Rank 4] failure")
-    ('fsdp', 4)
+    name: str = ""
+    guid: str = ""
+    within: int | None = None
+
+
+def group_of(text: str) -> Group:
+    """The group of a line: by what it is for, where the line says that.
+
+    >>> group_of("[PG ID 1 PG GUID 3(fsdp) Rank 4] failure"), group_of("[PG ID 1 PG GUID 3(undefined) Rank 4]").name
+    (Group(name='fsdp', guid='3', within=4), '3')
     """
     found = _GROUP.search(text) or _PLAIN.search(text)
     if not found:
-        return "", None
+        return Group()
     words = found.groupdict()
-    return words.get("desc") or words.get("guid") or "", int(words["rank"])
+    guid, purpose = words.get("guid") or "", words.get("desc") or ""
+    return Group(guid if purpose in ("", "undefined") else purpose, guid, int(words["rank"]))
 
 
 def statements(line: Line, rank: int | None, source: Source) -> Iterator[Statement]:
@@ -111,7 +121,7 @@ def _in_group(text: str) -> int | None:
     """The speaker as its group counts: that is its rank in the default group; before 2.2 there is no other number."""
     if " Rank " not in text and "[Rank " not in text:
         return None
-    group, rank = group_of(text)
+    group, _, rank = group_of(text)
     return rank if "[Rank " in text or group in ("default_pg", "0") else None
 
 
@@ -125,13 +135,15 @@ def classified(text: str) -> tuple[Row, re.Match[str]] | None:
 
 def _said(row: Row, found: re.Match[str], line: Line, rank: int | None, source: Source) -> Iterator[Statement]:
     words = found.groupdict()
-    group = group_of(line.text)[0]
+    group, guid, within = group_of(line.text)
     if row.name == "timeout":
         yield Timeout(
             rank=rank,
             node=line.node,
             source=source,
             group=group,
+            guid=guid,
+            within=within,
             seq=_number(words, "seq"),
             operation=words.get("op") or "",
             numel_in=_number(words, "nin"),
@@ -142,7 +154,14 @@ def _said(row: Row, found: re.Match[str], line: Line, rank: int | None, source: 
         enqueued, completed = _number(words, "enq"), _number(words, "comp")
         if completed <= enqueued:  # PyTorch 2.3 prints rubbish for a group that has done nothing.
             yield Progress(
-                rank=rank, node=line.node, source=source, group=group, enqueued=enqueued, completed=completed
+                rank=rank,
+                node=line.node,
+                source=source,
+                group=group,
+                guid=guid,
+                within=within,
+                enqueued=enqueued,
+                completed=completed,
             )
         return
     yield failure(row, found, rank, line.node, source, line.text)

@@ -5,9 +5,16 @@ Rule of this file: pure. A line counts whatever wraps it (dmesg, journalctl, sys
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from ..evidence import Kernel, Source
 from .prefixes import Line
+
+_MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
+#: As dmesg -T writes a date, maybe behind the name of a node, and as systemd and syslog do.
+_CTIME = re.compile(r"\[[A-Z][a-z]{2} ([A-Z][a-z]{2}) ([ \d]\d) (\d\d:\d\d:\d\d) (\d{4})\]")
+_ISO = re.compile(r"\[?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)")
+_MOST_BEFORE = 200
 
 _ROWS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     ("oom", "oom-kill:", re.compile(r"oom-kill:constraint=(?P<text>\w{1,40}).{0,2000}?\bpid=(?P<pid>\d{1,10})")),
@@ -76,6 +83,25 @@ def statements(line: Line, node: str, source: Source) -> Iterator[Kernel]:
                 text=said.get("text") or "",
             )
             return
+
+
+def time_of(raw: str) -> float | None:
+    """When a line was written, by its date with a year, as Unix seconds as if its clock were UTC.
+
+    >>> time_of("[Thu Jan  1 00:01:00 1970] NVRM: Xid"), time_of("1970-01-01T00:01:00+02:00 n"), time_of("[60.1] NVRM")
+    (60.0, 60.0, None)
+    """
+    if found := _CTIME.search(raw[:_MOST_BEFORE]):
+        month, day, clock, year = found.groups()
+        text = f"{year}-{_MONTHS.find(month) // 3 + 1:02}-{int(day):02}T{clock}"
+    elif found := _ISO.match(raw):
+        text = f"{found[1]}T{found[2]}"
+    else:
+        return None
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
 
 
 def pci(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from ..evidence import Exit, Failure, Outside, Placed, Present, Restarted, Source, Stalled, Statement, Timeout
+from ..evidence import Exit, Failure, Kernel, Outside, Placed, Present, Restarted, Source, Stalled, Statement, Timeout
 from . import job_lines, kernel_lines, mpi_boxes, ras_text, ray_lines, stall_reports, started
 from .agent_tables import AgentTable
 from .crash import Crash
@@ -24,6 +24,8 @@ from .words import line_starts
 _BLOCK = 1 << 20
 #: A line without an end is cut there.
 _MOST_LINE = 1 << 16
+#: So much of a log's end says when it was written last.
+_END = 1 << 14
 #: In so much of a log's start every line says who speaks, to learn which ranks there are: some lines of each of 4,096.
 _SAMPLED = 1 << 22
 _MOST_STATEMENTS = 200_000
@@ -93,11 +95,14 @@ class LogFile:
         self._spoke: tuple[int | None, int] = None, 0
         #: The rank whose output is quoted from here on.
         self._part: int | None = None
+        #: When lines of a kernel were written, by number, and the last lines of all.
+        self._dated: dict[int, float] = {}
+        self._last_s = 0.0
         self.left_out = 0
 
     def read(self, stream: Readable) -> list[Statement]:
         """All that the log says."""
-        rest = b""
+        rest = end = b""
         while block := stream.read(_BLOCK):
             block = rest + block
             cut = block.rfind(b"\n") + 1
@@ -105,7 +110,9 @@ class LogFile:
                 cut = len(block)
             rest = block[cut:]
             self._block(block[:cut])
+            end = (end + block[-_END:])[-_END:]
         self._block(rest)
+        self._last_s = max((*self._dated.values(), *_times(end)), default=0.0)
         self._keep_voiced(self._tracebacks.end())
         return self._owned()
 
@@ -145,7 +152,7 @@ class LogFile:
             raw, at = self._next(block, at)
             for text in texts(raw):
                 line = unwrapped(text)
-                self._read(line, self._heard(line))
+                self._read(line, self._heard(line), text)
         return at
 
     def _open(self) -> bool:
@@ -168,7 +175,7 @@ class LogFile:
                 self._seen[line.rank] = line.node or self._node
         return next((one for one in (line.rank, self._part, self._rank) if one is not None), None)
 
-    def _read(self, line: Line, rank: int | None) -> None:
+    def _read(self, line: Line, rank: int | None, whole: str) -> None:
         source = Source("log", self._name, self._number, line.text[:400])
         voice, node = line.voice, line.node or self._node
         for number, (made, words) in enumerate(_BLOCKS):
@@ -186,7 +193,10 @@ class LogFile:
         if was_open and _is_exception(line.text):  # The traceback has the failure, and only that.
             said = (one for one in said if not isinstance(one, Failure))
         self._keep(said, voice)
-        self._keep(kernel_lines.statements(line, self._node, msgspec.structs.replace(source, kind="kernel")), voice)
+        for kernel in kernel_lines.statements(line, self._node, msgspec.structs.replace(source, kind="kernel")):
+            if (time_s := kernel_lines.time_of(whole)) is not None and len(self._dated) < _MOST_STATEMENTS:
+                self._dated[self._number] = time_s
+            self._keep((kernel,), voice)
 
     def _start(self, line: Line) -> None:
         if not any(word in line.text for word in started.WORDS):
@@ -290,7 +300,16 @@ class LogFile:
     def _placed_in_file(self, said: Statement) -> Statement:
         if isinstance(said, Stalled):
             return msgspec.structs.replace(said, after=self._number - said.source.line)
+        if isinstance(said, Kernel) and said.source.line in self._dated:
+            return msgspec.structs.replace(said, age_s=self._last_s - self._dated[said.source.line])
         return said
+
+
+def _times(end: bytes) -> Iterator[float]:
+    """When the last lines of a file were written, of those that are dated."""
+    for raw in end.decode("utf-8", "replace").splitlines()[1:]:
+        if (time_s := kernel_lines.time_of(raw)) is not None:
+            yield time_s
 
 
 def _of(rank: int | None, said: Statement) -> Statement:

@@ -104,7 +104,13 @@ def _known(reason: str) -> str:
 def _event(found: re.Match[str], source: Source) -> Iterator[Statement]:
     reason, kind, name = found[1], found[2], found[3]
     if kind != "node" and _known(reason):
-        yield Outside(source=source, reason=_known(reason), strong=True, pod=name if kind == "pod" else "")
+        yield _ended(source, _known(reason), kind, name)
+
+
+def _ended(source: Source, reason: str, kind: str, name: str) -> Outside:
+    """What an event says of a pod, or of a Job, JobSet or PyTorchJob."""
+    pod, job = (name, "") if kind == "pod" else ("", name)
+    return Outside(source=source, reason=reason, strong=True, pod=pod, job=job)
 
 
 def _said(pod: _Pod, name: str) -> Iterator[Statement]:
@@ -141,7 +147,7 @@ def _event_of(one: dict[str, Any], name: str) -> Iterator[Statement]:
     kind, reason = _text(of.get("kind")), _known(_text(one.get("reason")))
     if reason and kind != "Node":
         source = Source("kubernetes", name, quote=_text(one.get("message")))
-        yield Outside(source=source, reason=reason, strong=True, pod=_text(of.get("name")) if kind == "Pod" else "")
+        yield _ended(source, reason, kind.lower(), _text(of.get("name")))
 
 
 def _pod(one: dict[str, Any]) -> _Pod:

@@ -5,7 +5,7 @@ Rule of this file: pure. What a dump holds, and what is refused, is ``paceline.f
 
 from typing import Any
 
-from paceline.flight_recorder import checked, entries, facts, uncounted
+from paceline.flight_recorder import RecorderError, checked, entries, facts, uncounted
 
 from ..evidence import Call, Dump, Place, Source, Statement
 from ..places import innermost
@@ -15,9 +15,11 @@ def statements(data: Any, name: str, rank: int | None) -> list[Statement]:
     """What a dump says.
 
     Raises:
-        RecorderError: it is no dump.
+        RecorderError: it is no dump, or nothing says whose it is.
     """
     read = checked(data)
+    if rank is None:
+        raise RecorderError("no rank in its name: a dump's name has it, as nccl_trace_rank_3")
     source, said = Source("fr", name), facts(read)
     dump = Dump(
         rank=rank,

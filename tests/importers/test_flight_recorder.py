@@ -87,6 +87,16 @@ def test_the_rank_that_is_missing_is_named(tmp_path, capsys, version, encode):
     assert "3 of 4 ranks are in a collective that did not end" in notes
 
 
+def test_of_groups_that_share_a_name_only_the_members_of_one_are_missing_from_it(tmp_path, capsys):
+    """One split makes several groups of one name and description: each has its members."""
+    members = [{"0": range(6), "1": [rank // 2 * 2, rank // 2 * 2 + 1]} for rank in range(6)]
+    calls = [entry(seq, "1", "mesh_tp") for seq in range(1, 20)]
+    dumps = {rank: dump(calls if rank < 2 else calls[:10], members[rank]) for rank in range(1, 6)}
+    dumps[0] = dump([*calls, entry(20, "1", "mesh_tp", done=False)], members[0])
+    (found,), _ = analyzed(written(tmp_path / "fr", dumps), capsys)
+    assert (found["kind"], found["ranks"], found["victims"]) == ("hang", [1], [0])
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("most", [4000, 7])
 def test_no_rank_is_accused_before_all_have_said_that_they_wait(tmp_path, capsys, monkeypatch, most):

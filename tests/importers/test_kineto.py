@@ -12,6 +12,7 @@ from importers.notes import Notes, SourceError
 from importers.traces import Traces
 from paceline import wire
 from paceline.events import PHASES
+from paceline.topics import COLLECTIVE
 
 
 def seconds(rank):
@@ -30,8 +31,8 @@ def event(name, start_ms, length_ms, cat="cpu_op", tid=1, **args):
     return span | {"args": args}
 
 
-def trace(*events, rank=0, **more):
-    about = {"backend": "nccl", "rank": rank, "world_size": 2}
+def trace(*events, rank=0, world=2, **more):
+    about = {"backend": "nccl", "rank": rank, "world_size": world}
     return io.BytesIO(json.dumps({"distributedInfo": about, "traceEvents": events, **more}).encode())
 
 
@@ -93,6 +94,24 @@ def test_steps_without_marks_are_cut_by_the_optimizer():
     assert notes.remarks
 
 
+@pytest.mark.parametrize("second", [(86, 3), (80, 12)])
+def test_two_optimizers_of_one_iteration_make_one_step(second):
+    """One after the other, or one around the other."""
+    spans = [
+        one
+        for start in (0, 100, 200)
+        for one in (
+            event("aten::mm", start, 40),
+            event("autograd::engine::evaluate_function: MmBackward0", start + 40, 40),
+            event("Optimizer.step#Muon.step", start + 82, 3, "user_annotation"),
+            event("Optimizer.zero_grad#Muon.zero_grad", start + 85, 1, "user_annotation"),
+            event("Optimizer.step#AdamW.step", start + second[0], second[1], "user_annotation"),
+        )
+    ]
+    found = seconds(read(trace(*spans), "t.json", Notes()))
+    assert [parts["step"] for parts in found.values()] == pytest.approx([0.1, 0.1])
+
+
 def test_rank_from_the_name_of_the_file():
     """A trace without distributedInfo is of the rank that its name says; without either it is refused."""
     bare = json.dumps({"traceEvents": HOST}).encode()
@@ -119,6 +138,23 @@ def test_ranks_meet_in_one_recording():
     events = [wire.decode(m.topic, wire.encode(m.event)) for m in traces.messages()]
     assert {type(event).__name__ for event in events} == {"StepTimings", "CollectiveCalls"}
     assert any("no trace of rank 0" in line for line in notes.lines())
+
+
+@pytest.mark.parametrize("written", [str, list])
+def test_groups_of_several_ranks_that_share_a_name_are_apart(written):
+    """One split makes several groups of one name: their collectives of one number are not the same."""
+    notes = Notes()
+    traces = Traces("job", notes)
+    for rank in range(4):
+        group = {
+            "Process Group Name": "1",
+            "Process Group Ranks": written([rank // 2 * 2, rank // 2 * 2 + 1]),
+            "Seq": 1,
+        }
+        spans = [*HOST[:1], event("gloo:all_reduce", 45, 35, "user_annotation", tid=2, **group)]
+        traces.update(read(trace(*spans, rank=rank, world=4), f"rank{rank}", notes), f"rank{rank}")
+    calls = [message.event for message in traces.messages() if message.topic == COLLECTIVE]
+    assert [one.groups for one in calls] == [["1 0-1"], ["1 0-1"], ["1 2-3"], ["1 2-3"]]
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from postmortem.deciding.decide import decide
-from postmortem.reading.file_names import rank_in_name
+from postmortem.reading.file_names import node_in_name, rank_in_name
 from postmortem.reading.files import read
 
 DIED = (
@@ -61,6 +61,24 @@ def test_a_packed_log_that_is_cut_says_what_comes_before_the_cut(tmp_path, pack)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("nuls", [1, 8192, 70_000, 1 << 17])
+def test_a_log_that_was_emptied_while_its_job_wrote_on_is_read(tmp_path, nuls):
+    """As logrotate's copytruncate does: where the job's next line goes there are NULs before it."""
+    (tmp_path / "job.log").write_bytes(b"\x00" * nuls + DIED.encode())
+    found = read([str(tmp_path)], 1 << 30)
+    assert (decide(found.statements).ranks, found.notes) == ((2,), [])
+
+
+def test_binary_files_are_left_out_and_that_is_noted(tmp_path):
+    """In one note, however many there are."""
+    for name in ("a.db", "b.db", "c.db"):
+        (tmp_path / name).write_bytes(b"SQLite format 3\x00" * 9)
+    (tmp_path / "job.log").write_text(DIED)
+    found = read([str(tmp_path)], 1 << 30)
+    assert (decide(found.statements).ranks, found.files) == ((2,), 1)
+    assert found.notes == [f"{tmp_path / 'a.db'} and 2 other files: binary, no log; left out"]
+
+
 def test_a_bomb_is_read_to_the_bound_and_says_so(tmp_path):
     (tmp_path / "job.log.gz").write_bytes(gzip.compress((DIED + NOISE).encode()))
     found = read([str(tmp_path)], 300_000)
@@ -110,3 +128,32 @@ def test_the_process_that_mpirun_saw_killed_is_named(tmp_path, launcher, pid):
 )
 def test_a_number_on_a_node_or_of_a_node_is_no_rank(name, rank):
     assert rank_in_name(f"logs/{name}") == rank
+
+
+@pytest.mark.parametrize(
+    ("name", "node"),
+    [
+        ("dmesg-node-3.txt", "node-3"),
+        ("dmesg_node-3.txt", "node-3"),
+        ("node-3.dmesg.txt", "node-3"),
+        ("journal-gpu-07.log", "gpu-07"),
+        ("kern-gpu07.log", "gpu07"),
+        ("slurmd.node-3.log", "node-3"),
+        ("messages-20261120.txt", ""),
+        ("slurm-llama7b-70.out", ""),
+        ("kernel.log", ""),
+    ],
+)
+def test_the_kind_of_a_nodes_log_is_no_part_of_its_name(name, node):
+    """As the documentation calls one, and as a job's own output is called."""
+    assert node_in_name(f"logs/{name}") == node
+
+
+def test_a_kill_in_the_kernels_log_of_a_node_is_that_of_its_rank(tmp_path):
+    """The launcher's table and the file's name say the same node."""
+    table = "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-20_09:13:57\n  host      : node-3\n"
+    table += "  rank      : 1 (local_rank: 1)\n  exitcode  : -9 (pid: 41377)\n  error_file: <N/A>\n" + "=" * 60
+    (tmp_path / "job.log").write_text(f"{table}\n")
+    (tmp_path / "dmesg-node-3.txt").write_text("[9.1] Out of memory: Killed process 41377 (python) total-vm:1kB\n")
+    found = decide(read([str(tmp_path)], 1 << 30).statements)
+    assert (found.ranks, found.nodes, found.sure) == ((1,), ("node-3",), "certain")

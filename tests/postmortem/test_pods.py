@@ -305,18 +305,58 @@ def test_what_was_ended_from_outside_accuses_no_rank(tmp_path, form):
     assert found.cause.startswith("ended from outside")
 
 
-def test_the_eviction_of_another_jobs_pod_explains_nothing(tmp_path):
-    """Events are those of the whole namespace."""
-    events = EVENTS + "5m   Warning   Evicted   pod/other-0   The node was low on resource: memory\n"
-    died = "".join(
-        f"[pod/llm-worker-2/pytorch] [rank2]: {line}\n"
-        for line in (
-            "Traceback (most recent call last):",
-            '  File "/app/train.py", line 10, in step',
-            "ValueError: bad label",
-        )
-    )
-    assert verdict(tmp_path, pods=events, job=victim(0) + died).ranks == (2,)
+def raised(before):
+    """An exception of rank 2, with what its log has ``before`` each line."""
+    lines = ("Traceback (most recent call last):", '  File "/app/train.py", line 10, in step', "ValueError: bad label")
+    return "".join(f"{before}[rank2]: {line}\n" for line in lines)
+
+
+def event_of(kind, name, reason):
+    """As ``kubectl get events -o json`` prints it."""
+    of = {"kind": kind, "name": name}
+    return json.dumps({"apiVersion": "v1", "kind": "Event", "involvedObject": of, "reason": reason}, indent=1)
+
+
+ANOTHERS = {
+    "evicted, events": EVENTS + "5m   Warning   Evicted   pod/other-0   The node was low on resource: memory\n",
+    "evicted": event_of("Pod", "web-7d9f", "Evicted"),
+    "deadline, events": EVENTS + "5m   Warning   DeadlineExceeded   job/nightly-28912   Job was active longer than\n",
+    "deadline": event_of("Job", "nightly-28912", "DeadlineExceeded"),
+    "killed": pods(*(pod(index) for index in range(3)), pod("x7f2k", "OOMKilled", 137, rank=False)),
+}
+
+
+@pytest.mark.parametrize("of", ANOTHERS)
+@pytest.mark.parametrize("before", ["[pod/llm-worker-2/pytorch] ", ""])
+def test_what_happened_to_another_job_explains_no_exception(tmp_path, of, before):
+    """What Kubernetes says is of the whole namespace, whether the job's own pods are known or not."""
+    found = verdict(tmp_path, pods=ANOTHERS[of], job=raised(before))
+    assert (found.kind, found.ranks) == ("died", (2,))
+    assert "ValueError: bad label" in found.cause
+
+
+def test_another_jobs_rank_that_was_killed_explains_no_exception(tmp_path):
+    """Its pod has a RANK, but none of the names that are in the log."""
+    killed = pod(1, "OOMKilled", 137) | {"metadata": {"name": "other-master-0"}}
+    found = verdict(tmp_path, pods=pods(killed), job=raised("[pod/llm-worker-2/pytorch] "))
+    assert (found.kind, found.ranks) == ("died", (2,))
+
+
+@pytest.mark.parametrize("of", ANOTHERS)
+def test_what_happened_to_a_job_that_may_be_this_one_is_likely(tmp_path, of):
+    """Where no line says in which pods the ranks ran, and no rank failed by itself."""
+    peer = "RuntimeError: [/g/gloo/transport/tcp/pair.cc:561] Connection closed by peer [10.0.0.2]:1234."
+    found = verdict(tmp_path, pods=ANOTHERS[of], job=f"[rank1]: {peer}\n")
+    assert (found.kind, found.ranks, found.sure) == ("died", (), "likely")
+
+
+@pytest.mark.parametrize("name", ["llm-worker-2", "llm-worker-2-x7f2k"])
+def test_a_pod_of_the_same_set_as_those_that_wrote_is_the_jobs(tmp_path, name):
+    """Its own log is not there; a Job's pods have letters of their own behind their numbers."""
+    killed = pod(2, "OOMKilled", 137, rank=False) | {"metadata": {"name": name}}
+    log = victim(0).replace("llm-worker-0", name.replace("2", "0", 1).replace("x7f2k", "b9q4z"))
+    found = verdict(tmp_path, pods=pods(killed), job=log)
+    assert (found.kind, found.sure, name in found.cause) == ("died", "certain", True)
 
 
 @pytest.mark.parametrize(

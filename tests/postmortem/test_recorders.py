@@ -37,11 +37,15 @@ def dump(entries, members=None, version="2.7", enqueued=None):
     return {"version": version, "pg_config": config, "pg_status": status, "entries": entries}
 
 
-def verdict(folder, dumps, as_json=False):
+def written(folder, dumps, as_json=False, name="nccl_trace_rank_{}"):
     for rank, one in dumps.items():
         data = json.dumps(one).encode() if as_json else pickle.dumps(one, protocol=2)
-        (folder / f"nccl_trace_rank_{rank}").write_bytes(data)
-    return decide(read([str(folder)], 1 << 30).statements)
+        (folder / name.format(rank)).write_bytes(data)
+    return read([str(folder)], 1 << 30)
+
+
+def verdict(folder, dumps, as_json=False):
+    return decide(written(folder, dumps, as_json).statements)
 
 
 WAITS = [entry(1), entry(2, done=False)]
@@ -54,6 +58,81 @@ def test_a_member_without_an_entry_is_missing(tmp_path, version, as_json):
     found = verdict(tmp_path, dumps, as_json)
     assert (found.kind, found.ranks, found.victims, found.seq) == ("hang", (2,), (0, 1, 3), 2)
     assert found.others_line == "/app/train.py:10 step"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fr_rank{}_step500.pkl",
+        "nccl_trace_rank_{}_1764493638.pkl",
+        "nccl_trace_rank_{}.trace",
+        "rank_{}-nccl_trace.pkl",
+        "trace_{}.json",
+    ],
+)
+def test_the_rank_that_a_dumps_name_says_counts_before_other_numbers_of_it(tmp_path, name, as_json):
+    """A step or a time is none, be it at the end."""
+    dumps = {rank: dump(WAITS) for rank in (0, 1, 3)} | {2: dump([entry(1)])}
+    found = decide(written(tmp_path, dumps, as_json, name).statements)
+    assert (found.kind, found.ranks, found.victims) == ("hang", (2,), (0, 1, 3))
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("name", ["dump_{}_1764493638.pkl", "dump_{}_9999999.pkl", "dump_{}.trace"])
+def test_a_dump_without_a_rank_is_left_out_and_that_is_noted(tmp_path, name, as_json):
+    """Numbers that no rank has are none."""
+    found = written(tmp_path, {0: dump(WAITS)}, as_json, name)
+    assert (found.statements, found.files) == ([], 0)
+    assert "no rank in its name" in found.notes[0]
+
+
+def test_a_second_dump_of_a_rank_is_left_out_and_that_is_noted(tmp_path):
+    """One of another job or attempt."""
+    written(tmp_path, {0: dump([entry(7, done=False)])}, name="rank_{}_old.pkl")
+    found = written(tmp_path, {rank: dump(WAITS) for rank in (0, 1, 3)} | {2: dump([entry(1)])})
+    assert decide(found.statements).ranks == (2,)
+    (note,) = found.notes
+    assert "rank_0_old.pkl: a dump of the same rank as" in note
+
+
+def siblings(rank):
+    """The members of the groups of ``rank``: one split made three groups of one name and description."""
+    return {"0": range(6), "1": [rank // 2 * 2, rank // 2 * 2 + 1]}
+
+
+def test_of_groups_that_share_a_name_only_the_members_of_one_are_missing_from_it(tmp_path):
+    """As the groups of a split do, where the other stages of the pipeline wait behind."""
+    done = [entry(1), *(entry(seq, "1", "mesh_tp") for seq in range(10, 16))]
+    more = [*done, *(entry(seq, "1", "mesh_tp") for seq in range(16, 20))]
+    dumps = {rank: dump(done, siblings(rank)) for rank in range(2, 6)}
+    dumps |= {0: dump([*more, entry(20, "1", "mesh_tp", done=False)], siblings(0)), 1: dump(more, siblings(1))}
+    found = verdict(tmp_path, dumps)
+    assert (found.kind, found.ranks, found.victims, found.group) == ("hang", (1,), (0,), "mesh_tp")
+
+
+def test_groups_that_share_a_name_may_call_different_collectives(tmp_path):
+    """Each group agrees in itself."""
+    names = {rank: "nccl:all_reduce" if rank < 4 else "nccl:_all_gather_base" for rank in range(6)}
+    dumps = {
+        rank: dump([entry(1), entry(2, "1", "mesh_tp", name, done=False)], siblings(rank))
+        for rank, name in names.items()
+    }
+    found = verdict(tmp_path, dumps)
+    assert (found.kind, found.ranks) == ("hang", ())
+
+
+def test_a_dump_says_who_is_silent_of_a_group_whose_description_others_share(tmp_path):
+    """By the name that the watchdog's lines have beside it."""
+    members = {"3": (0, 1, 2), "4": (3, 4, 5)}
+    dumps = {rank: dump([entry(1, name, "tp")], {name: members[name]}) for rank, name in ((0, "3"), (3, "4"))}
+    line = "[rank{}]:[E ProcessGroupNCCL.cpp:1] [PG ID 1 PG GUID 4(tp) Rank {}] Watchdog caught collective operation "
+    line += "timeout: WorkNCCL(SeqNum=2, OpType=ALLREDUCE, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for 600061 "
+    line += "milliseconds before timing out.\n"
+    log = line.format(3, 0) + line.format(4, 1) + "[rank5]: step 9\n"
+    (tmp_path / "job.log").write_text(log + "W1 Sending process 9 closing signal SIGTERM\n")
+    found = verdict(tmp_path, dumps)
+    assert (found.kind, found.ranks, found.victims, found.group) == ("hang", (5,), (3, 4), "tp")
 
 
 def test_a_rank_without_a_dump_is_the_only_one_that_can_be_late(tmp_path):

@@ -234,10 +234,43 @@ def test_three_silent_ranks_are_too_many_to_accuse(tmp_path):
     assert verdict(tmp_path, **{"job.log": log}).ranks == ()
 
 
+@pytest.mark.parametrize("operations", [("RECV", "RECV", "SEND"), ("RECV", "COALESCED", "COALESCED")])
+@pytest.mark.parametrize("seq", [30, -1])
+def test_a_send_and_its_receive_are_no_mismatch(tmp_path, operations, seq):
+    """Neighbours in a pipeline that all wait for the silent rank 3."""
+    log = "[rank3]: step 12\n" + "".join(
+        timed_out(rank, seq, operation).replace("SeqNum=-1, ", "") for rank, operation in enumerate(operations)
+    )
+    found = verdict(tmp_path, **{"job.log": log + "terminate called\n"})
+    assert (found.kind, found.ranks, found.victims) == ("hang", (3,), (0, 1, 2))
+
+
+def test_a_pair_in_a_send_and_its_receive_does_not_call_different_collectives(tmp_path):
+    """Two ranks alone."""
+    log = timed_out(0, 1, "RECV") + timed_out(1, 1, "SEND")
+    found = verdict(tmp_path, **{"job.log": log})
+    assert (found.kind, found.ranks) == ("hang", ())
+
+
 def test_a_timeout_in_another_operation_of_the_same_number_is_a_mismatch(tmp_path):
     log = "".join(timed_out(rank) for rank in range(3)) + timed_out(3, operation="ALLGATHER")
     found = verdict(tmp_path, **{"job.log": log})
     assert (found.kind, found.ranks, found.seq) == ("collective_mismatch", (3,), 7)
+
+
+def in_a_stage(rank, group):
+    """A rank that waits with its neighbour, in the operation of its stage of the pipeline."""
+    operation = "ALLREDUCE" if rank < 4 else "_ALLGATHER_BASE"
+    return timed_out(rank, 20, operation, group=group).replace(f"Rank {rank}]", f"Rank {rank % 2}]")
+
+
+@pytest.mark.parametrize("names", ["345", "111"])
+@pytest.mark.parametrize("described", ["tp", "undefined"])
+def test_groups_of_one_description_are_not_taken_for_one(tmp_path, names, described):
+    """Each stage of a pipeline has such a group; those of one split share their name, too."""
+    log = "".join(in_a_stage(rank, f"{names[rank // 2]}({described})") for rank in range(6))
+    found = verdict(tmp_path, **{"job.log": log})
+    assert (found.kind, found.ranks, found.victims) == ("hang", (), (0, 1, 2, 3, 4, 5))
 
 
 @pytest.mark.parametrize(

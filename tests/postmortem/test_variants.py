@@ -268,6 +268,43 @@ def xid(gpu, number, pid):
     return f"[Fri Apr  5 21:29:39 2024] NVRM: Xid (PCI:0000:{gpu}:00): {number}, pid={pid}, name=python3, Fault\n"
 
 
+FAILS = "".join(
+    f"[rank2]: {line}\n"
+    for line in ("Traceback (most recent call last):", '  File "/app/a.py", line 9, in step', "ValueError: bad label")
+)
+LATER = "[Wed May  1 09:00:00 2024] eth0: renamed\n"
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        xid("a1", 79, 100) + LATER,
+        "2024-04-05T21:29:39.000000+00:00 n1 kernel: NVRM: Xid (PCI:0000:a1:00): 79, GPU is lost.\n"
+        "2024-05-01T09:00:00.000000+00:00 n1 kernel: eth0: renamed\n",
+        "[12345.678] NVRM: Xid (PCI:0000:a1:00): 79, GPU has fallen off the bus.\n",
+        "Apr  5 21:29:39 n1 kernel: NVRM: Xid (PCI:0000:a1:00): 79, GPU has fallen off the bus.\n",
+    ],
+)
+def test_a_fault_of_long_before_or_of_unknown_time_does_not_explain_an_exception(tmp_path, kernel):
+    """A kernel's log reaches back for weeks, and without a year a date may be last year's."""
+    found = of_files(tmp_path, job=FAILS, dmesg__n1=kernel)
+    assert (found.kind, found.ranks) == ("died", (2,))
+
+
+def test_a_fault_of_today_explains_an_exception(tmp_path):
+    """However much the kernel wrote after it."""
+    later = "[Fri Apr  5 22:00:00 2024] eth0: renamed\n" * 2000
+    found = of_files(tmp_path, job=FAILS, dmesg__n1=xid("a1", 79, 100) + later)
+    assert (found.kind, found.sure) == ("device_fault", "certain")
+
+
+def test_a_fault_of_unknown_time_is_likely_where_no_rank_failed_by_itself(tmp_path):
+    """And of long before it is nothing."""
+    found = of_files(tmp_path, dmesg__n1=xid("a1", 79, 100).replace("[Fri Apr  5 21:29:39 2024]", "[12345.678]"))
+    assert (found.kind, found.ranks, found.sure) == ("device_fault", (), "likely")
+    assert of_files(tmp_path, dmesg__n1=xid("a1", 79, 100) + LATER) is None
+
+
 @pytest.mark.parametrize(
     ("lines", "gpus", "sure"),
     [
