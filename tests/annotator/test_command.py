@@ -53,9 +53,10 @@ def cluster(world: World) -> World:
 
 def publish(bus: BrokerSettings, *events: Any, written_s: float | None = None) -> None:
     producer = clients.producer(bus, client_id="tests")
+    written_ms = None if written_s is None else int(written_s * 1000)
     for event in events:
         topic = TOPICS[type(event).__name__]
-        key, written_ms = (wire.key_of(topic, event) or "").encode(), None if written_s is None else int(written_s * 1000)
+        key = (wire.key_of(topic, event) or "").encode()
         producer.send(topic.name, key=key, value=wire.encode(event), timestamp_ms=written_ms)
     producer.flush()
     producer.close()
