@@ -108,8 +108,8 @@ class Stopped(Said, frozen=True, kw_only=True):
 
 
 class Kernel(Said, frozen=True, kw_only=True):
-    """A line of a node's kernel: ``name`` is the row of the table. ``age_s`` is by how much the last lines of its file
-    are younger, None where it has no date."""
+    """A line of a node's kernel: ``name`` is the row of the table. ``time_s`` is its date by the node's clock, and
+    ``age_s`` by how much the last lines of its file are younger; None where it has no date."""
 
     name: str
     pid: int | None = None
@@ -117,6 +117,7 @@ class Kernel(Said, frozen=True, kw_only=True):
     device: str = ""
     number: int = -1
     text: str = ""
+    time_s: float | None = None
     age_s: float | None = None
 
 

@@ -331,7 +331,7 @@ class Shipping:
         while True:
             begin_ns = time.thread_time_ns()
             marked: list[Mark] = [ring.popleft() for _ in range(min(left, MOST))]
-            left -= len(marked)
+            left = min(left - len(marked), len(ring))  # The training thread may have trimmed it meanwhile.
             due = self.clock.translate(marked) if self.clock is not None else marked
             lost, self._probe.lost = self._probe.lost, 0
             sent = True

@@ -301,7 +301,8 @@ class LogFile:
         if isinstance(said, Stalled):
             return msgspec.structs.replace(said, after=self._number - said.source.line)
         if isinstance(said, Kernel) and said.source.line in self._dated:
-            return msgspec.structs.replace(said, age_s=self._last_s - self._dated[said.source.line])
+            time_s = self._dated[said.source.line]
+            return msgspec.structs.replace(said, time_s=time_s, age_s=self._last_s - time_s)
         return said
 
 

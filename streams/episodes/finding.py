@@ -150,8 +150,17 @@ def number(name: str, value: float, unit: str, peers: float | None, rule: str) -
 
 def of_launch(one: Finding, launch: str) -> Finding:
     """``one`` with an id of its own: a finding of an earlier launch of its attempt may have begun at the same step."""
-    told = hashlib.sha256(f"{one.id}\x1f{launch}".encode()).hexdigest()[:16]
-    return msgspec.structs.replace(one, id=f"{one.kind}-{told}") if launch else one
+    if not launch:
+        return one
+    by = one.replaced_by
+    return msgspec.structs.replace(
+        one, id=_of_launch(one.id, launch), replaced_by=_of_launch(by, launch) if isinstance(by, str) else by
+    )
+
+
+def _of_launch(name: str, launch: str) -> str:
+    digest = hashlib.sha256(f"{name}\x1f{launch}".encode()).hexdigest()[:16]
+    return f"{name.rpartition('-')[0]}-{digest}"
 
 
 def closed(one: Finding) -> Finding:

@@ -298,6 +298,14 @@ def test_a_fault_of_today_explains_an_exception(tmp_path):
     assert (found.kind, found.sure) == ("device_fault", "certain")
 
 
+@pytest.mark.parametrize(("ended", "kind"), [("2024-04-06_09:00:00", "device_fault"), ("2024-04-20_09:00:00", "died")])
+def test_a_fault_counts_by_when_the_jobs_processes_ended(tmp_path, ended, kind):
+    """Not by when its kernel's log was collected, which may be days later."""
+    table = f"Root Cause (first observed failure):\n[0]:\n  time      : {ended}\n  host      : n1\n"
+    table += "  rank      : 2 (local_rank: 2)\n  exitcode  : 1 (pid: 4121)\n  error_file: <N/A>\n" + "=" * 60 + "\n"
+    assert of_files(tmp_path, job=FAILS + table, dmesg__n1=xid("a1", 79, 100) + LATER).kind == kind
+
+
 def test_a_fault_of_unknown_time_is_likely_where_no_rank_failed_by_itself(tmp_path):
     """And of long before it is nothing."""
     found = of_files(tmp_path, dmesg__n1=xid("a1", 79, 100).replace("[Fri Apr  5 21:29:39 2024]", "[12345.678]"))

@@ -1,16 +1,20 @@
 """Marks that wait stay few, also where nothing ends a step: in a loop of one's own, or after the training."""
 
 import sys
+from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from paceline.training import phase
+from paceline.training import marks, phase
 from paceline.training.hooks import collectives
 from paceline.training.hooks.autograd import Backward
-from paceline.training.probe import Probe
+from paceline.training.links import TcpLinks
+from paceline.training.probe import Mark, Probe
+from paceline.training.shipping import MOST, Shipping
 
 TORCH: Any = SimpleNamespace(compiler=SimpleNamespace(is_dynamo_compiling=lambda: False))
 #: Marks that one round may add.
@@ -66,3 +70,25 @@ def test_what_ends_no_step_keeps_few_marks(
         run()
     assert len(probe.ring) <= probe.most + ROUND
     assert probe.lost >= probe.most - ROUND
+
+
+class TrimmedMeanwhile(deque[Mark]):
+    """Marks of which the training thread drops some while the other thread takes the first one."""
+
+    def popleft(self) -> Mark:
+        """The first one."""
+        if len(self) > 2 * MOST:
+            for _ in range(5):
+                super().popleft()
+        return super().popleft()
+
+
+def test_marks_that_are_trimmed_while_they_are_sent_end_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that sends takes those that there are."""
+    nothing: Any = None
+    probe = Probe()
+    probe.ring = TrimmedMeanwhile((at, marks.QUEUED, 0) for at in range(2 * MOST + 5))
+    shipping = Shipping(probe, str(tmp_path / "gone"), lambda: nothing, TcpLinks(set()))
+    monkeypatch.setattr(shipping, "_send_marks", lambda *sent: True)
+    shipping._pass_on(None)
+    assert (len(probe.ring), probe.taken) == (0, 2 * MOST)

@@ -3,8 +3,9 @@
 import pytest
 
 from paceline.events import Coverage
-from streams.episodes.finding import JobKey, Said, Subject, finding, number
+from streams.episodes.finding import JobKey, Said, Subject, finding, number, of_launch
 from streams.episodes.tracker import Episode, Measured
+from tests.derived_events import finding as published
 
 JOB = JobKey("default", "demo", 0)
 ALL = Coverage(ranks_expected=4, ranks_heard=4, events_missing=0)
@@ -100,3 +101,12 @@ def test_numbers_are_rounded_for_the_wire(value, told):
     """Six decimals; what is no number is 0."""
     assert number("excess", value, "ratio", value, "rule").value == told
     assert number("excess", value, "ratio", value, "rule").peers == told
+
+
+def test_what_took_the_place_of_a_finding_is_one_of_the_same_launch():
+    """Its id there is the id under which it is published."""
+    crowd = published(id="straggler-0123456789abcdef")
+    one = published(id="straggler-fedcba9876543210", state="recovered", replaced_by=crowd.id)
+    assert of_launch(one, "node-1 7").replaced_by == of_launch(crowd, "node-1 7").id != crowd.id
+    assert of_launch(one, "").replaced_by == crowd.id
+    assert not of_launch(crowd, "node-1 7").replaced_by
