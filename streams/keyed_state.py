@@ -121,10 +121,11 @@ class KeyedState:
         """What follows from the launch that ``event`` is of, and whether that is the one that is judged."""
         if self.launches is None or not isinstance(event, StepTimings | CollectiveCalls):
             return [], True
+        before = self.launches.launch
         turn = self.launches.update(event, self.most_ranks)
-        ended = self.launches.ended if turn.begins else None
-        found = self._said(list(turn.found), ended)
-        return found + ([] if ended is None else self._end_launch(ended)), turn.judged
+        found: list[Event] = list(turn.found)
+        self.open.hear(found)
+        return found + (self._end_launch(before) if turn.begins else []), turn.judged
 
     def _end_launch(self, launch: str) -> list[Event]:
         """``launch`` is over: what waited is judged, what is open of it is closed, and all is counted from zero."""
@@ -150,21 +151,14 @@ class KeyedState:
 
     def _said(self, answers: list[Event], launch: str | None = None) -> list[Event]:
         """``answers`` as they are handed on: findings of each launch have ids of their own."""
+        if launch is None:
+            launch = "" if self.launches is None else self.launches.launch
         told = [
-            of_launch(one, self._launch() if launch is None else launch)
-            if isinstance(one, Finding) and one.kind not in BALANCE_KINDS
-            else one
+            of_launch(one, launch) if isinstance(one, Finding) and one.kind not in BALANCE_KINDS else one
             for one in answers
         ]
         self.open.hear(told)
         return told
-
-    def _launch(self) -> str:
-        """The name of the launch that is judged; none where what is open was found by a version that gave it none."""
-        if self.launches is None:
-            return ""
-        unnamed = not self.launches.launch and any(one.kind not in BALANCE_KINDS for one in self.open.findings())
-        return "" if unnamed else self.launches.name()
 
     def _keep(self, name: str, decision: Decision) -> Decision:
         if isinstance(decision, JudgesTogether):
@@ -208,7 +202,7 @@ class KeyedState:
             parts[name] = (yield from one.cutting()) if isinstance(one, TwoPartSnapshot) else one.snapshot()
         if self.open.all():
             parts[_OPEN] = self.open.snapshot()
-        if self.launches is not None and (self.launches.judged or self.launches.launch):
+        if self.launches is not None and self.launches.judged:
             parts[_LAUNCHES] = self.launches.snapshot()
         return StateCut(parts)
 

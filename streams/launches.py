@@ -121,7 +121,7 @@ class Launches(StoredDecision):
     tracker: Kept[Tracker[Any, Any]]
 
     def __init__(self) -> None:
-        #: Who began the launch that is judged; "" for the first, until something is found of it.
+        #: Who began the launch that is judged; "" for the first.
         self.launch = ""
         self.begun = 0
         self.judged = {}
@@ -133,8 +133,6 @@ class Launches(StoredDecision):
         self.began_s = self.alone_s = self.last_s = 0.0
         #: The last word of the launch that is judged.
         self.judged_s = 0.0
-        #: The name of the launch that ended last, and who told a collective last of the one that is judged.
-        self.ended, self._of_collectives = "", ""
         #: Whether any of its producers is past the first steps; None: to be found out, which takes a look at each.
         self._past_first: bool | None = None
         self.tracker = Tracker(TwiceEpisode)
@@ -154,15 +152,6 @@ class Launches(StoredDecision):
         if own is not None and not (own.ended and message.begins and message.sequence > own.sequence):
             return Turn(judged=True, found=self._go_on(own, message, job))
         return Turn(judged=True) if own is None and self._joins(message) else self._wait(message, job)
-
-    def name(self) -> str:
-        """The name of the launch that is judged, by which ids of its findings are those of no other of this job.
-
-        The first has its lowest producer's: by then all have reported, so that a worker that has lost its state gives
-        the same one.
-        """
-        self.launch = self.launch or min(self.judged, default=self._of_collectives)
-        return self.launch
 
     def _go_on(self, own: _Producer, message: _Message, job: JobKey) -> tuple[Finding, ...]:
         """A producer of the launch that is judged says more."""
@@ -206,10 +195,7 @@ class Launches(StoredDecision):
         """Whether collectives are of the launch that is judged; their producer may not have told a step yet."""
         if event.producer in self.judged:
             return True
-        if event.producer in self.waiting or not self.holder.keys().isdisjoint(_ranks(event, most_ranks)):
-            return False
-        self._of_collectives = event.producer
-        return True
+        return event.producer not in self.waiting and self.holder.keys().isdisjoint(_ranks(event, most_ranks))
 
     def _wait(self, message: _Message, job: JobKey) -> Turn:
         """A producer of another launch: it begins where the one that is judged is over."""
@@ -234,7 +220,6 @@ class Launches(StoredDecision):
 
     def _begin(self, first: str) -> None:
         """The launch that ``first`` is of is judged from now on; of others that wait, those whose ranks it has not."""
-        self.ended = self.name()
         self._forget(name for name in self.judged if name not in self.waiting)
         waiting, self.judged, self.holder, self.waiting = self.waiting, {}, {}, {}
         self.launch, self.begun = f"{first} {self.begun + 1}", self.begun + 1

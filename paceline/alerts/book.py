@@ -94,7 +94,7 @@ class AlertBook:
 
     def _put(self, alert: Alert) -> None:
         held = self.alerts.get(alert.id)
-        if held is not None:
+        if held is not None and not self._is_of_earlier_run(held, alert.heard_s):
             if alert.revision < held.revision:
                 return
             starts_s = min(held.starts_s, alert.starts_s)
@@ -105,6 +105,11 @@ class AlertBook:
         if len(self.alerts) > MOST_ALERTS:
             del self.alerts[min(self.alerts, key=self._worth)]
             self.shed += 1
+
+    def _is_of_earlier_run(self, alert: Alert, now_s: float) -> bool:
+        """Whether the job was started again since ``alert``: a finding may then have its id and begin at revision 1."""
+        life = self.jobs.get((alert.cluster, alert.job))
+        return life is not None and life.attempt == alert.attempt and _is_before(alert, life, now_s)
 
     def _worth(self, key: str) -> tuple[bool, bool, float]:
         """What is over goes first, then what is least severe, then what was not spoken of for longest."""

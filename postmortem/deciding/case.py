@@ -86,8 +86,8 @@ class Case:
         return last if min((one.after for one in last), default=0) <= (_AFTER_A_STALL if ended else 3) else []
 
     def _of_long_before(self, said: Kernel) -> bool:
-        """Whether a line of a kernel is of another job: a day from the ends of this one's processes, or where these have
-        no date, followed by lines of a day later. A day is more than clocks and time zones of two nodes differ by."""
+        """Whether a line of a kernel is of another job: a day from the ends of this one's processes, or of undated
+        ones, followed by lines of a day later. A day is more than clocks and time zones of two nodes differ by."""
         if self.rank_of_pid(said.pid, said.node) is not None:
             return False
         ended_s = [one.time_s for one in self.exits if one.time_s is not None]

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from paceline import columns, topics
+from paceline import columns
 from paceline.events import CollectiveCalls, Finding, Speakers, StepTimings
 from paceline.events.silence import LAUNCH_SILENT_S
 from simulator.fault import Fault
@@ -18,7 +18,6 @@ from streams.keyed_state import KeyedState
 from streams.launches import Launches, Turn
 from streams.processor import Processor
 from streams.routes import ROUTES
-from tests.derived_events import finding
 from tests.looked_at import LookedAt
 
 BEGAN_S = 1_767_225_600.0
@@ -80,15 +79,6 @@ def speakers(ranks: list[int]) -> Any:
     return Speakers(
         ranks=whole(ranks), world_sizes=whole([4] * len(ranks)), devices=["cpu"] * len(ranks),
         dp=whole(none), tp=whole(none), pp=whole(none),
-    )  # fmt: skip
-
-
-def calls(producer: str, ranks: list[int]) -> CollectiveCalls:
-    none, times = columns.whole([]), columns.durations([])
-    return CollectiveCalls(
-        cluster="c", job="train", attempt=0, node="n0", t0_s=100.0, producer=producer, sequence=0,
-        speakers=speakers(ranks), groups=[], group_sizes=none, operations=[], rank=none, step=none, seq=none,
-        group=none, operation=none, bytes=none, start_s=times, duration_s=times, wait_s=times,
     )  # fmt: skip
 
 
@@ -255,6 +245,15 @@ def test_collectives_that_overtake_their_steps_are_of_no_other_run() -> None:
     ]
 
 
+def calls(producer: str, ranks: list[int]) -> CollectiveCalls:
+    none, times = columns.whole([]), columns.durations([])
+    return CollectiveCalls(
+        cluster="c", job="train", attempt=0, node="n0", t0_s=100.0, producer=producer, sequence=0,
+        speakers=speakers(ranks), groups=[], group_sizes=none, operations=[], rank=none, step=none, seq=none,
+        group=none, operation=none, bytes=none, start_s=times, duration_s=times, wait_s=times,
+    )  # fmt: skip
+
+
 def test_what_is_known_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Producers without end, and ranks beyond the bound."""
     monkeypatch.setattr(launches, "MOST_PRODUCERS", 20)
@@ -288,71 +287,6 @@ def test_one_that_waits_takes_over_after_a_silence_and_not_before() -> None:
     early = turns(steps("b", 1, 1, node="n1", t0_s=200.0 + LAUNCH_SILENT_S - 1.0), at=held)
     assert not early[0].judged
     assert turns(steps("b", 2, 2, node="n1", t0_s=200.0 + LAUNCH_SILENT_S), at=held)[0].begins
-
-
-class Says:
-    """A decision that finds the same with every message."""
-
-    def update(self, event: Any) -> list[Finding]:
-        return [finding()]
-
-    def snapshot(self) -> bytes:
-        return b""
-
-    @classmethod
-    def restore(cls, data: bytes) -> "Says":
-        return cls()
-
-
-SAYS: Any = {topics.OP.name: (Says,), topics.COLLECTIVE.name: (Says,)}
-
-
-def ids(state: KeyedState, *events: Any) -> list[str]:
-    """Of what is found with each."""
-    topic: dict[Any, Any] = {StepTimings: topics.OP, CollectiveCalls: topics.COLLECTIVE}
-    return [one.id for event in events for one in state.update(topic[type(event)], event) if isinstance(one, Finding)]
-
-
-def test_two_runs_of_one_name_have_findings_of_other_ids_though_the_first_is_forgotten() -> None:
-    """A state that is idle for an hour goes, and the next run begins like a first."""
-    (first,), (second,) = (ids(KeyedState(SAYS), steps(name, 0, 0)) for name in ("a", "b"))
-    assert first != second
-
-
-@pytest.mark.parametrize("events", [[steps("a", 0, 0), steps("a", 1, 1)], [calls("a", [0]), calls("b", [1])]])
-def test_an_id_stays_over_restarts_of_a_worker(events: list[Any]) -> None:
-    """Of a job that tells collectives alone as well, whoever of it is first afterwards."""
-    state = KeyedState(SAYS)
-    before = ids(state, events[0])
-    assert ids(KeyedState.restore(state.snapshot(), SAYS), events[1]) == before
-
-
-def test_a_worker_that_has_lost_its_state_gives_the_same_ids() -> None:
-    """Once all nodes have reported again, in whatever order."""
-    nodes = [steps("a", 0, 0), steps("b", 0, 0, ranks=[1], node="n1"), steps("c", 0, 0, ranks=[2], node="n2")]
-    names = set()
-    for order in (nodes, nodes[::-1]):
-        held = Launches()
-        turns(*order, at=held)
-        names.add(held.name())
-    assert names == {"a"}
-
-
-def test_what_a_version_before_has_found_keeps_its_id() -> None:
-    """It named no first launch."""
-    state = KeyedState(SAYS)
-    state.open.hear([finding()])
-    assert ids(state, steps("a", 0, 0)) == [finding().id]
-
-
-def test_two_pairs_of_runs_at_once_are_two_findings() -> None:
-    """The same name twice, and an hour later again: each pair is found under an id of its own."""
-    found = []
-    for name in ("a", "b"):
-        told = [steps(name, 0, *range(30)), steps(f"{name}2", 0, 0, node="n1", t0_s=200.0)]
-        beside = steps(name, 1, 31, t0_s=200.0 + launches.BESIDE_S)
-        found += ids(KeyedState({}), *told, beside)
-    assert len(set(found)) == len(found) == 2
 
 
 def test_a_recording_keeps_the_attempts_that_it_was_given() -> None:

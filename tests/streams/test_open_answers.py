@@ -66,8 +66,7 @@ def test_a_state_brings_what_is_open_back(make_training):
     state = KeyedState(ROUTES)
     state.update(topics.OP, make_training(seconds=1)[0])
     restored = KeyedState.restore(state.snapshot(), ROUTES)
-    assert len(state.open.all()) == 1
-    assert ids(restored.open) == ids(state.open)
+    assert [one.id for one in restored.open.all()] == ["f1"]
     parts = msgspec.msgpack.decode(state.snapshot(), type=dict[str, bytes])
     for odd in ({}, {"OpenAnswers": b"\xc1"}):
         read = KeyedState.restore(msgspec.msgpack.encode({"Says": parts["Says"], **odd}), ROUTES)

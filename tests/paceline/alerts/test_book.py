@@ -89,6 +89,14 @@ def test_another_run_of_the_same_name_and_attempt_leaves_findings_behind(kind: s
         assert one.standing(one.alerts["finding:f2"], 6000.0).ending in ("", "the job has ended")
 
 
+def test_a_finding_of_another_run_that_has_an_old_id_is_no_old_revision() -> None:
+    """Of a run whose earlier one is forgotten, a fault at the same step has the id of the earlier one's."""
+    held = after(run(900.0), finding(revision=7), run(900.0, ended_s=1600.0), run(4000.0))
+    held.update(finding(revision=1), 4500.0)
+    assert held.standing(held.alerts["finding:f1"], 4600.0).fires
+    assert held.alerts["finding:f1"].starts_s >= 4000.0
+
+
 def test_a_run_goes_on_whose_sidecar_was_started_again_or_whose_clock_is_ahead() -> None:
     assert fires(after(run(900.0), finding(), run(900.0, node="node-2"), run(1510.0)))
     assert fires(after(run(9000.0), finding()))

@@ -83,7 +83,9 @@ class TrimmedMeanwhile(deque[Mark]):
         return super().popleft()
 
 
-def test_marks_that_are_trimmed_while_they_are_sent_end_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marks_that_are_trimmed_while_they_are_sent_end_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The thread that sends takes those that there are."""
     nothing: Any = None
     probe = Probe()
