@@ -125,7 +125,10 @@ class Analysis:
             self._refuse(item.number, f"could not be judged: {type(error).__name__}: {error}")
 
     def _judge(self, topic: Topic, event: Event) -> None:
-        event = self.attempts.unify(event)
+        self._judge_run(topic, self.attempts.unify(event))
+
+    def _judge_run(self, topic: Topic, event: Event) -> None:
+        """Take what bears the attempt of its run."""
         self.summary.update(event)
         self.energy.update(event)
         self._advise(event)

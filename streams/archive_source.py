@@ -43,9 +43,10 @@ _AFTER_S = 3600.0
 
 
 class _Span(NamedTuple):
-    """When a job ran, and where."""
+    """When a job ran, until when something may be published of it, and where it ran."""
 
     since_s: float
+    ended_s: float
     until_s: float
     nodes: list[str]
 
@@ -84,7 +85,8 @@ class ArchiveSource:
         if span is None:
             return iter(())
         scope = Scope(span.since_s, span.until_s, self.cluster, self.job)
-        machines = scope._replace(job="", nodes=tuple(span.nodes))
+        # Afterwards its GPUs are idle, or another job's.
+        machines = scope._replace(job="", nodes=tuple(span.nodes), until_s=span.ended_s)
         streams = [history.events(table, scope) for table in _OF_JOBS]
         streams += [history.events(table, machines) for table in _OF_MACHINES if span.nodes]
         streams += [self._of_this_job(history, table, scope) for table in _OF_ALL]
@@ -117,4 +119,4 @@ def _span(connection: Connection) -> _Span | None:
     if first_s is None or last_s is None:
         return None
     nodes = [str(node) for (node,) in connection.ask("SELECT DISTINCT node FROM job").rows]
-    return _Span(first_s, last_s + _AFTER_S, nodes)
+    return _Span(first_s, last_s, last_s + _AFTER_S, nodes)

@@ -101,12 +101,16 @@ def _run(args: argparse.Namespace, path: str, job: str | None) -> Run:
     for one in source.events():
         runs.update(one.event)
     told = runs.of(job)
-    names = sorted({run.job for run in told})
+    names, clusters = sorted({run.job for run in told}), sorted({run.cluster for run in told})
     if not told:
         which = "no job" if job is None else f"no job {job!r}"
         raise SourceError(f"{path} tells of {which} with steps" + (_listed(runs) if job else ""))
     if len(names) > 1:
         raise SourceError(f"{path} has several jobs; say --job NAME, one of: {', '.join(names[:20])}")
+    if len(clusters) > 1:
+        raise SourceError(
+            f"{path} has {names[0]!r} of several clusters: {', '.join(clusters[:20])}; compare one of them"
+        )
     return told[0]
 
 

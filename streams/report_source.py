@@ -19,6 +19,7 @@ from paceline.events import (
     Event,
     Finding,
     HostWindow,
+    JobDescribed,
     JobWindow,
     RankWindow,
     SessionState,
@@ -32,7 +33,7 @@ from paceline.words import many
 from .analyze import Analysis
 
 #: Taken as they stand in the recording.
-_TAKEN = (topics.JOB, topics.NODE, topics.FORECAST, topics.PROFILE, topics.PLAN, topics.SUGGESTION, topics.THRESHOLD)
+_TAKEN = (topics.NODE, topics.FORECAST, topics.PROFILE, topics.PLAN, topics.SUGGESTION, topics.THRESHOLD)
 #: What verdicts and windows are made of.
 _RAW = (topics.OP, topics.COLLECTIVE, topics.DEVICE, topics.HOST)
 #: Made anew from raw timings where there are such.
@@ -73,6 +74,11 @@ class _Analysis(Analysis):
             if isinstance(event, StepTimings) and event.facts is not None:
                 self.made.append((topic, event))
         super()._judge(topic, event)
+
+    def _judge_run(self, topic: Topic, event: Event) -> None:
+        if isinstance(event, JobDescribed):  # Of several runs of one name each has a description of its own.
+            self.made.append((topic, event))
+        super()._judge_run(topic, event)
 
 
 class Source:

@@ -60,7 +60,8 @@ QUESTIONS: Mapping[str, Question] = {
         "make_timestamp(CAST(ended_s * 1e6 AS BIGINT)) AS ended, exit_status, user_name, account, cluster FROM jobs",
         "started DESC",
         ("job",),
-        "EXISTS (SELECT 1 FROM job WHERE job.job = jobs.job AND job.attempt = jobs.attempt AND job.node = ?)",
+        "EXISTS (SELECT 1 FROM job WHERE job.cluster = jobs.cluster AND job.job = jobs.job "
+        "AND job.attempt = jobs.attempt AND job.node = ?)",
     ),
     "findings": Question(
         "SELECT time, job, kind, state, cause, ranks, nodes, cost_lost_s AS lost_s, cost_gpu_hours AS gpu_hours, "

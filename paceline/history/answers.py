@@ -45,17 +45,28 @@ def _cell(name: str, value: Any) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "-"
     if isinstance(value, datetime.datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%S")
+        return value.strftime(_DATE)
     if isinstance(value, bool) or not isinstance(value, int | float):
         words = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         shown = visible(words)
         return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
+    if name in _MOMENTS and 0 <= value <= _LAST_DATE_S:
+        return datetime.datetime.fromtimestamp(value, datetime.UTC).strftime(_DATE)
     return next(
         (show(value) for ending, show in _SHOWN.items() if name.endswith(ending)),
         f"{value:.6g}" if isinstance(value, float) else str(value),
     )
 
 
+_DATE, _LAST_DATE_S = "%Y-%m-%d %H:%M:%S", 250_000_000_000.0
+#: Columns of Unix seconds; others whose names end alike are lengths of time.
+_MOMENTS = frozenset(
+    f"{name}_s"
+    for name in (
+        *("time", "t0", "start", "started", "end", "ended", "stopped", "heard", "since", "until", "updated", "expires"),
+        *("first", "last", "first_seen", "end_low", "end_high"),
+    )
+)
 _SHOWN: dict[str, Callable[[float], str]] = {
     "_ratio": lambda value: f"{value:.0%}",
     "_bytes": lambda value: f"{value / 2**30:.1f} GiB",

@@ -225,13 +225,17 @@ SELECT cluster, job, attempt, label, value FROM told
 UNION SELECT cluster, job, attempt, entry.label, entry.value FROM unpivoted WHERE entry.value IS NOT NULL
 """
 
+
+def _mean(column: str) -> str:
+    """The mean of ``column`` over samples; of windows that did not measure it, none count."""
+    return f"sum(samples * mean_{column}) / nullif(sum(samples) FILTER (mean_{column} IS NOT NULL), 0) AS {column}"
+
+
 _DEVICES = f"""
 SELECT
-    cluster, node, device, sum(samples * mean_utilization_ratio) / nullif(sum(samples), 0) AS utilization_ratio,
-    sum(samples * mean_fb_used_bytes) / nullif(sum(samples), 0) AS fb_used_bytes,
-    max(max_fb_total_bytes) AS fb_total_bytes, sum(samples * mean_power_w) / nullif(sum(samples), 0) AS power_w,
-    max(max_temperature_celsius) AS temperature_celsius_max,
-    sum(samples * mean_throttled_ratio) / nullif(sum(samples), 0) AS throttled_ratio,
+    cluster, node, device, {_mean("utilization_ratio")}, {_mean("fb_used_bytes")},
+    max(max_fb_total_bytes) AS fb_total_bytes, {_mean("power_w")},
+    max(max_temperature_celsius) AS temperature_celsius_max, {_mean("throttled_ratio")},
     sum(length_s) / 3600 AS hours, max(start_s + length_s) AS heard_s
 FROM device_window WHERE {OF_LONG_WINDOWS} GROUP BY ALL
 """

@@ -78,6 +78,8 @@ class ClusterBuilder:
         self.jobs: OrderedDict[tuple[str, str, int], JobBook] = OrderedDict()
         #: Findings from before ``from_s`` of jobs of which no window has come since, the newest heard.
         self.earlier: OrderedDict[tuple[str, str, int], dict[str, Finding]] = OrderedDict()
+        #: What nodes said of jobs that began before ``from_s``, and of which nothing has come since, the newest last.
+        self.described: OrderedDict[tuple[str, str, int], dict[str, JobDescribed]] = OrderedDict()
         self.node_findings: dict[str, tuple[Finding, float]] = {}
         self.scores = ForecastScores()
         self.span = (float("inf"), float("-inf"))
@@ -94,9 +96,10 @@ class ClusterBuilder:
                     self._count(event)
             case Forecast():
                 self.scores.update(event)
-            case JobDescribed():
-                if event.ended_s is None or self._is_in(event.ended_s):
-                    self._of_job(event)
+            case JobDescribed() if event.ended_s is None and not self._is_in(event.started_s):
+                self._describe_earlier(event)
+            case JobDescribed() if event.ended_s is None or self._is_in(event.ended_s):
+                self._of_job(event)
             case Finding() if self._is_in(time_s):
                 self._find(event, time_s)
             case Finding() if event.first_step >= 0 and not is_of_nodes(event):
@@ -134,6 +137,18 @@ class ClusterBuilder:
         if len(self.earlier) > MOST_JOBS:
             self.earlier.popitem(last=False)
 
+    def _describe_earlier(self, event: JobDescribed) -> None:
+        """What is said of a job that began before the period: it may have ended long ago without a word."""
+        key = (event.cluster, event.job, event.attempt)
+        if key in self.jobs:
+            self.jobs[key].update(event)
+            return
+        held = self.described.pop(key, {})
+        held[event.teller] = event
+        self.described[key] = held
+        if len(self.described) > MOST_JOBS:
+            self.described.popitem(last=False)
+
     def _of_job(self, event: JobDescribed | JobWindow | Finding) -> None:
         key = (event.cluster, event.job, event.attempt)
         book = self.jobs.get(key)
@@ -142,6 +157,8 @@ class ClusterBuilder:
                 self.left_out["events of further jobs"] += 1
                 return
             book = self.jobs[key] = JobBook(*key)
+            for described in self.described.pop(key, {}).values():
+                book.update(described)
         book.update(event)
         if isinstance(event, JobWindow):
             for finding in self.earlier.pop(key, {}).values():

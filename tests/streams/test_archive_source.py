@@ -43,6 +43,7 @@ def told() -> Iterator[Any]:
         yield finding(id=f"f-{job}", job=job)
         yield finding(id=f"f-{job}", job=job, revision=2, state="recovered")
         yield suggestion(id=f"s-{job}", job=job)
+    yield device_window("node-0", "next", 1.7e9 // 60 * 60 + 1200)
 
 
 @pytest.fixture
@@ -58,7 +59,9 @@ def test_a_job_has_its_own_events_and_those_of_its_machines_in_order(archive: st
     read = list(source.events())
     assert [one.time_s for one in read] == sorted(one.time_s for one in read)
     assert not any(getattr(one.event, "job", "") == "other" for one in read)
-    assert {one.event.node for one in read if isinstance(one.event, events.DeviceWindow)} == {"node-0", "node-1"}
+    devices = [one.event for one in read if isinstance(one.event, events.DeviceWindow)]
+    assert {one.node for one in devices} == {"node-0", "node-1"}
+    assert {one.job for one in devices} == {"train"}, "its GPUs are another job's afterwards"
     assert sum(isinstance(one.event, events.JobWindow) for one in read) == 10
     assert [one.event.revision for one in read if isinstance(one.event, events.Finding)] == [1, 2]
     assert source.notes == []

@@ -4,6 +4,7 @@ Rule of this file: pure words over a ``JobReport``. A number that nobody measure
 """
 
 from paceline.events import Finding, advice_on
+from paceline.lost_time import COUNTED
 from paceline.words import many
 
 from ..job_book import is_open_hang
@@ -99,7 +100,8 @@ def _verdict(job: JobReport) -> Notice:
     if job.lost and part >= _LITTLE:
         first = job.lost[0]
         episode = max(
-            (one.finding for one in job.episodes if one.finding.cause == first.cause), key=lambda one: one.cost.lost_s
+            (one.finding for one in job.episodes if one.finding.cause == first.cause and one.finding.state in COUNTED),
+            key=lambda one: one.cost.lost_s,
         )
         title = f"{share(part)} of its time was lost, most of it to {loss_words(first)}"
         advice = "" if episode.state == "recovered" else advice_on(episode)

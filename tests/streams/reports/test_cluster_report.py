@@ -191,3 +191,13 @@ def test_findings_of_many_jobs_before_are_bounded(monkeypatch):
     for number in range(5):
         builder.update(finding(job=f"job-{number}", first_step=100, last_step=109), float(number))
     assert [job for _, job, _ in builder.earlier] == ["job-3", "job-4"]
+
+
+def test_jobs_that_were_described_long_ago_take_no_room_from_those_of_the_period(monkeypatch, report_of):
+    """An archive keeps what was said of jobs for years; what a job that goes on said before the period counts."""
+    monkeypatch.setattr(cluster_report, "MOST_JOBS", 3)
+    old = [described(job=f"job-{number}", started_s=float(number)) for number in range(4)]
+    window = job_window(job="job-3", start_s=DAY_S + 60.0, length_s=60.0)
+    report = report_of(*old, window, from_s=DAY_S)
+    assert [one.job for one in report.jobs] == ["job-3"]
+    assert report.left_out == {}
