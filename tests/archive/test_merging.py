@@ -236,3 +236,12 @@ def test_merged_files_have_a_bound():
         )
         is None
     )
+
+
+@pytest.mark.long
+def test_what_windows_did_not_measure_is_not_0(store: Store, ask: Ask):
+    """Prometheus has no power of some GPUs: their mean is over the windows that have it."""
+    measured = {"utilization_ratio": 0.5, "power_w": 600.0, "throttled_ratio": 0.5}
+    made = [device_window(0, mean=measured), device_window(1, mean={"utilization_ratio": 0.9})]
+    commit(Writer(store), made, 1)
+    assert ask("SELECT round(utilization_ratio, 6), power_w, throttled_ratio FROM devices") == [(0.7, 600.0, 0.5)]

@@ -124,3 +124,16 @@ def test_a_limit_that_is_none_is_refused(usual, wrong, capsys):
     with pytest.raises(SystemExit, match="2"):
         main([usual, usual, f"--fail-over={wrong}"])
     assert "5%" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_jobs_of_several_clusters_are_not_compared(tmp_path, capsys):
+    """They may share a name and nothing else."""
+    path = tmp_path / "both.jsonl"
+    writer = recording.Writer(str(path))
+    for cluster in ("east", "west"):
+        for message in Job(Spec(ranks=4, steps=100, cluster=cluster, job="train")).messages():
+            writer.write_event(message)
+    writer.close()
+    assert main([str(path), str(path)]) == 2
+    assert "'train' of several clusters: east, west" in capsys.readouterr().err

@@ -6,8 +6,13 @@ import msgspec
 import pytest
 
 from paceline import recording, topics, wire
+from paceline.events import JobDescribed
 from paceline.install import install
+from simulator.job import Job
+from simulator.spec import Spec
 from streams.report import main
+from streams.report_source import Source
+from streams.reports.builder import ReportBuilder
 from tests.derived_events import finding, job_window
 
 
@@ -184,3 +189,23 @@ def test_a_file_that_cannot_be_written_is_said(run, tmp_path, capsys):
     """After the work, but in a line."""
     assert main([run, "-o", str(tmp_path / "no" / "run.html")]) == 2
     assert "cannot write" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_each_of_two_runs_of_one_name_has_its_own_description(tmp_path):
+    """Both say attempt 0: what each was and how it ended goes with its steps."""
+    path = tmp_path / "twice.jsonl"
+    writer = recording.Writer(str(path))
+    for began_s, batch, status in ((1.7e9, 8, 0), (1.7e9 + 3600.0, 64, 1)):
+        for one in Job(Spec(ranks=4, steps=60, job="train", began_s=began_s)).messages():
+            event = one.event
+            if isinstance(event, JobDescribed):
+                ended = None if event.ended_s is None else status
+                event = msgspec.structs.replace(event, batch_size=batch, exit_status=ended)
+            writer.write_event(one._replace(event=event))
+    writer.close()
+    builder = ReportBuilder("Report")
+    for told in Source(str(path)).events():
+        builder.update(told.event)
+    runs = [(one.attempt, one.exit_status, one.batch_size, one.steps, len(one.nodes)) for one in builder.report().jobs]
+    assert sorted(runs) == [(0, 0, 8, 60, 1), (1, 1, 64, 60, 1)]

@@ -67,3 +67,14 @@ def test_a_label_has_a_name_and_a_value_and_is_a_jobs(options: list[str], capsys
     with pytest.raises(SystemExit):
         main([*options, "--from", "x"])
     assert "--label" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_jobs_on_a_node_are_those_of_its_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Jobs of two clusters may share a name."""
+    where = str(tmp_path / "archive")
+    told = [
+        described(cluster=cluster, node=node, job="train") for cluster, node in (("east", "gpu-1"), ("west", "gpu-9"))
+    ]
+    commit(Writer(open_store(where, {})), told)
+    assert [row["cluster"] for row in asked(capsys, "jobs", "--from", where, "--node", "gpu-1")] == ["east"]

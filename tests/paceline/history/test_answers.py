@@ -27,3 +27,10 @@ def test_a_title_is_of_a_column_that_is_asked_for() -> None:
 def test_in_sql_a_column_is_called_as_it_was_asked_for() -> None:
     """Its name is what the next query takes."""
     assert answers.table(ANSWER).splitlines()[0].split() == ["JOB", "WAIT_RATIO"]
+
+
+def test_a_moment_is_a_date_and_no_length_of_time() -> None:
+    """Unix seconds in programs' forms; of a person nobody asks what 490,000 hours are."""
+    heading, row = answers.table(Answer(["started_s", "lost_s"], [(1.7e9, 90.0)], cut=False)).splitlines()
+    assert heading.split() == ["STARTED_S", "LOST_S"]
+    assert row.split() == ["2023-11-14", "22:13:20", "90.0", "s"]

@@ -380,3 +380,19 @@ def test_one_long_wait_counts_though_the_median_of_its_window_does_not_see_it(re
         job_window(start_s=60.0, steps=90, step_median_s=0.1, own_median_s=0.1, wait_ratio=39 / 48),
     ]
     assert report_of(*windows).jobs[0].wait_ratio == pytest.approx(39 / 57)
+
+
+def test_the_verdict_is_of_what_is_counted(report_of, make_windows):
+    """A mere suspicion costs nothing, however large: the sentence is that of the confirmed one."""
+    cost = Cost(lost_s=12.5, gpu_hours=0.1, throughput_lost_ratio=0.3)
+    sure = finding(id="a", cost=cost, first_step=0, last_step=59, summary="Rank 3 works longer.")
+    maybe = finding(
+        id="b",
+        state="suspected",
+        ranks=[9],
+        cost=msgspec.structs.replace(cost, lost_s=30.0),
+        summary="Rank 9 may be slow.",
+    )
+    (job,) = report_of(*make_windows(30, slow=2), sure, maybe).jobs
+    (notice,) = [block for block in job_sections(job) if isinstance(block, Notice)]
+    assert notice.text.startswith("Rank 3 works longer.")
