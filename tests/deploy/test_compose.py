@@ -314,8 +314,13 @@ def test_half_of_secure_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def is_for(folder: Path, *name: str) -> bool:
+    """Whether Kafka's certificate in ``folder`` is the authority's there, and for ``name``."""
+    return not run("openssl", "verify", "-CAfile", folder / "ca.pem", *name, folder / "kafka.pem").returncode
+
+
 def test_secrets_are_made_once(tmp_path: Path) -> None:
-    """What is there stays; Kafka's certificate is the authority's, for the names by which it is reached."""
+    """What is there stays; Kafka's certificate is the authority's, and is made again for other names of Kafka."""
     out = tmp_path / "out"
     for name in GIVEN:
         (out / name).mkdir(parents=True)
@@ -331,8 +336,13 @@ def test_secrets_are_made_once(tmp_path: Path) -> None:
     assert given == GIVEN
     assert all(made[path] == made[tmp_path / path.name] for path in made if out in path.parents)
     for name in (("-verify_hostname", "kafka"), ("-verify_ip", "127.0.0.1"), ("-verify_ip", "192.0.2.7")):
-        check = ("openssl", "verify", "-CAfile", str(tmp_path / "ca.pem"), *name, str(tmp_path / "kafka.pem"))
-        assert run(*check).returncode == 0, name
+        assert is_for(tmp_path, *name), name
+    subprocess.run(script, env={**environ, "KAFKA_NAMES": "DNS:kafka.example"}, check=True, capture_output=True)
+    changed = {path.name for path, content in made.items() if path.read_bytes() != content}
+    assert changed == {"kafka.pem", "kafka.names"}
+    assert (out / "kafka" / "kafka.pem").read_bytes() == (tmp_path / "kafka.pem").read_bytes()
+    assert is_for(tmp_path, "-verify_hostname", "kafka.example")
+    assert not is_for(tmp_path, "-verify_ip", "192.0.2.7")
 
 
 def test_with_gpu_the_collector_and_the_exporter_have_the_gpus() -> None:
