@@ -30,6 +30,8 @@ logger = logging.getLogger("paceline.forecaster")
 SPAN_S = 6 * 3600.0
 #: So far back clusters are read, for their quarter hours, but from no more than so many windows: a minute's work or so.
 CLUSTERS_S, CLUSTERS_ROWS = 28 * 86_400.0, 20_000_000
+#: What a question may take: the series that are filled need the rest, and a question that needs more goes to disk.
+MEMORY = "512MB"
 #: Series of a group of GPUs, by what groups it.
 OF_GROUP: Mapping[Sequence[str], int] = {(): 4, ("node",): 3, ("job",): 2}
 RATIO = "ratio, 0 to 1"
@@ -109,7 +111,7 @@ def backfill(where: str, environ: Mapping[str, str], memory: Memory, now_s: floa
         if any(history.files(table, scope) for table in (DEVICE_WINDOW, HOST_WINDOW, JOB_WINDOW)):
             # Which jobs were heard right before the span, and how many GPUs, counts in it.
             wider = scope._replace(since_s=begin_s - PLACED_JOB_SILENT_S)
-            with history.connect(wider, ("device_window", "host_window", "job_window", "job")) as connection:
+            with history.connect(wider, ("device_window", "host_window", "job_window", "job"), MEMORY) as connection:
                 _share(connection)
                 if begin_s < since_s:
                     found = _of_groups(connection, (), begin_s)
@@ -147,7 +149,7 @@ def newest_s(where: str, environ: Mapping[str, str]) -> float:
 
 def _fit(history: History, scope: Scope) -> bool:
     """Whether there is room for a series a GPU; where there is not, nodes, jobs and the cluster are what counts."""
-    with history.connect(scope, ("device_window",)) as connection:
+    with history.connect(scope, ("device_window",), MEMORY) as connection:
         counted = connection.ask("SELECT count(DISTINCT (cluster, node, device)) FROM device_window").rows
     devices = int(counted[0][0])
     fit = devices * len(DEVICE) <= SERIES // 2

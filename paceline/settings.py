@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+from types import MappingProxyType
 from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
@@ -146,15 +147,19 @@ def brokers(raw: str) -> tuple[str, ...]:
     return addresses
 
 
-def aimed_at(command: str, address: str) -> str:
-    """``command`` as one types it for the brokers at ``address``; the default is left out, as commands do without it.
+def aimed_at(command: str, address: str, environ: Mapping[str, str] = MappingProxyType({})) -> str:
+    """``command`` as one types it for the brokers at ``address``, where ``environ`` is set.
+
+    The default is left out, as commands do without it, unless ``environ`` names others.
 
     >>> aimed_at("paceline run -- python train.py", "kafka-1:9092")
     'paceline run --brokers kafka-1:9092 -- python train.py'
     >>> aimed_at("paceline doctor", "127.0.0.1:9092")
     'paceline doctor'
+    >>> aimed_at("paceline doctor", "127.0.0.1:9092", {"PACELINE_BROKERS": "kafka-1:9092"})
+    'paceline doctor --brokers 127.0.0.1:9092'
     """
-    if address == ",".join(BROKERS.default):
+    if address == ",".join(BROKERS.default) and environ.get(BROKERS.name, "") in ("", address):
         return command
     option = f" --brokers {shlex.quote(address)}"
     return re.sub(r"(^| )paceline [a-z]+", lambda found: found[0] + option, command, count=1)

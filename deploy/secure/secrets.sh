@@ -3,7 +3,8 @@
 # certificate, passwords and tokens. Whoever may read that folder may log in, so that no other service mounts it: each
 # gets its own files in a folder of its own. Nothing is printed but names.
 #   ca.pem              the authority: what every client must trust
-#   kafka.pem           Kafka's key and certificate, made anew when it has less than 30 days left
+#   kafka.pem           Kafka's key and certificate, made again when it has less than 30 days left, or is for other names
+#   kafka.names         the names that it is for
 #   NAME.password       of the users in Kafka: paceline (the services), jobs (training jobs); of Grafana's admin
 #   NAME.token          what page, forecaster and control ask of who wants to change something
 # KAFKA_NAMES: further names by which Kafka is reached, as OpenSSL writes them: DNS:kafka.example,IP:192.0.2.7
@@ -50,7 +51,8 @@ if [ ! -s ca.pem ] || [ ! -s ca.key ]; then
   rm -f kafka.pem
 fi
 
-if [ ! -s kafka.pem ] || ! openssl x509 -in kafka.pem -noout -checkend $((30 * 86400)) >/dev/null; then
+if [ ! -s kafka.pem ] || [ "$(cat kafka.names 2>/dev/null)" != "$names" ] ||
+  ! openssl x509 -in kafka.pem -noout -checkend $((30 * 86400)) >/dev/null; then
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   openssl ecparam -name prime256v1 -genkey -noout | openssl pkcs8 -topk8 -nocrypt >"$work/key"
@@ -59,6 +61,7 @@ if [ ! -s kafka.pem ] || ! openssl x509 -in kafka.pem -noout -checkend $((30 * 8
   openssl x509 -req -in "$work/request" -CA ca.pem -CAkey ca.key -set_serial "0x$(openssl rand -hex 16)" -days 398 \
     -extfile "$work/extensions" >"$work/certificate" 2>"$work/said" || die "$(tail -1 "$work/said")"
   cat "$work/key" "$work/certificate" ca.pem | put kafka.pem "$kafka" 0400
+  printf '%s\n' "$names" | put kafka.names 0 0400
 fi
 
 [ -s paceline.password ] || random | put paceline.password "$paceline" 0400

@@ -9,11 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from paceline.commands import stack_state
-from paceline.commands.stack import run_command
 from paceline.commands.stack_state import Machine, Stack
 from paceline.commands.stack_status import END_S, shown, waits
 from paceline.patience import patient
@@ -25,8 +24,11 @@ READY_S = 120.0
 _TAIL_BYTES, _TAIL_LINES = 8192, 20
 
 
-def start(argv: list[str], folder: Path, environ: Mapping[str, str]) -> int:
-    """Start ``paceline up`` with ``argv``, its logs in ``folder``; 0 once it is ready, 1 where it does not get so."""
+def start(argv: list[str], folder: Path, environ: Mapping[str, str], command_for: Callable[[str], str]) -> int:
+    """Start ``paceline up`` with ``argv``, its logs in ``folder``; 0 once it is ready, 1 where it does not get so.
+
+    ``command_for`` is what to type next, by the broker's address.
+    """
     log, place = folder / "up.log", stack_state.folder(environ)
     command = [sys.executable, "-P", "-m", "paceline", "up", *argv, "--logs", str(folder), "--in-background"]
     with log.open("wb") as output:
@@ -34,13 +36,15 @@ def start(argv: list[str], folder: Path, environ: Mapping[str, str]) -> int:
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, env=dict(environ)
         )
     try:
-        return _await(process, log, place, patient(READY_S, environ))
+        return _await(process, log, place, patient(READY_S, environ), command_for)
     except KeyboardInterrupt:
         _end(process)
         raise
 
 
-def _await(process: "subprocess.Popen[bytes]", log: Path, place: Path, patience_s: float) -> int:
+def _await(
+    process: "subprocess.Popen[bytes]", log: Path, place: Path, patience_s: float, command_for: Callable[[str], str]
+) -> int:
     began_s, progress, stack = time.monotonic(), Progress(quiet_s=5.0), None
     while (waited_s := time.monotonic() - began_s) < patience_s:
         if (status := process.poll()) is not None:
@@ -52,7 +56,7 @@ def _await(process: "subprocess.Popen[bytes]", log: Path, place: Path, patience_
             progress.end()
             say(f"ready after {waited_s:.0f} s: {shown(stack.addresses)}")
             say(f"logs in {stack.logs}; `paceline status` says how it is, `paceline down` ends it")
-            say(f"now: {run_command(stack.addresses['broker'])}")
+            say(f"now: {command_for(stack.addresses['broker'])}")
             return 0
         progress.tell(f"waiting for the stack, {waited_s:.0f} s")
         time.sleep(0.2)

@@ -20,7 +20,7 @@ from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, optional_settings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.listeners import taken
-from paceline.settings import BROKERS, CONTROL_URL, aimed_at
+from paceline.settings import BROKERS, CONTROL_URL, SECURITY_PROTOCOL, SETTINGS, aimed_at
 from paceline.terminal import Progress, say
 
 BROKER_S = 60.0
@@ -37,6 +37,10 @@ _MODULES = {
 }
 #: Without those the rest works, and what it then lacks.
 OPTIONAL = {"forecaster": "no forecasts", "control": "no sessions"}
+#: What is exported for a Kafka with TLS or logins; the embedded broker has neither.
+_LOGIN = tuple(
+    one.name for one in SETTINGS if one.name.startswith((SECURITY_PROTOCOL.name, "PACELINE_SSL_", "PACELINE_SASL_"))
+)
 #: The forecaster works when nobody else does: training may share its cores.
 FORECASTER_PORT, FORECASTER_NICE = 8000, 19
 CONTROL_PORT = 8002
@@ -76,8 +80,9 @@ def waiting(what: str) -> Iterator[Callable[[], None]]:
 
 
 def environment(settings: BrokerSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """``environ`` with the brokers that are meant here."""
-    return {**environ, BROKERS.name: settings.address}
+    """``environ`` with the brokers that are meant here, and without TLS and login where they have none."""
+    login = () if settings.tls or settings.sasl else _LOGIN
+    return {name: value for name, value in environ.items() if name not in login} | {BROKERS.name: settings.address}
 
 
 def require(*services: str) -> None:
@@ -168,9 +173,11 @@ def start_forecaster(options: argparse.Namespace, services: Services, environ: M
     return port
 
 
-def run_command(brokers: str) -> str:
-    """What to type for a training run that reports to ``brokers``."""
-    return aimed_at("paceline run -- torchrun --nproc-per-node 4 train.py", brokers)
+def run_command(brokers: str, environ: Mapping[str, str], *, embedded: bool) -> str:
+    """What to type, where ``environ`` is exported, for a training run that reports to ``brokers``."""
+    command = aimed_at("paceline run -- torchrun --nproc-per-node 4 train.py", brokers, environ)
+    exported = [name for name in _LOGIN if embedded and environ.get(name)]
+    return " ".join(["env", *(f"-u {name}" for name in exported), command]) if exported else command
 
 
 def await_page(port: int, services: Services) -> str:

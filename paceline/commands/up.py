@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -88,7 +89,7 @@ def main(argv: list[str]) -> int:
         signal.signal(number, signal.default_int_handler)
     try:
         if options.mode == "detach":
-            return background.start(argv, _logs(options), os.environ)
+            return background.start(argv, _logs(options), os.environ, partial(_run_command, options))
         _up(options)
     except KeyboardInterrupt:
         pass
@@ -127,8 +128,12 @@ def _up(options: argparse.Namespace) -> None:
         with _written(addresses, folder, detached=options.mode == "background") as on_ready:
             say(f"page at {await_page(options.ui_port, services)}, broker at {settings.address}")
             say(f"logs in {services.folder}")
-            say(f"now, in another terminal: {run_command(settings.address)}")
+            say(f"now, in another terminal: {_run_command(options, settings.address)}")
             _watch(addresses, services, began_s, on_ready)
+
+
+def _run_command(options: argparse.Namespace, address: str) -> str:
+    return run_command(address, os.environ, embedded=not options.brokers)
 
 
 def _start(options: argparse.Namespace, settings: BrokerSettings, services: Services) -> dict[str, str]:

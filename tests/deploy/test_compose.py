@@ -1,18 +1,22 @@
 """docker-compose.yml, read by the real Compose (which needs no engine for that), with each of its profiles."""
 
+import ast
 import csv
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from paceline import settings
 from paceline.gpu.dcgm import FIELDS
+from paceline.settings import Setting
 
 pytestmark = [pytest.mark.slow, pytest.mark.landing]  # the real Compose reads the file
 
@@ -34,6 +38,29 @@ GIVEN = {
 ONCE = {"secrets", "users", "topics", "demo"}
 #: Images of others: no folder of ours has their name.
 OTHERS = {"kafka", "users", "prometheus", "alertmanager", "grafana", "dcgm-exporter"}
+#: Where the code of a service of ours begins.
+BEGINNINGS = {
+    "topics": ("paceline.commands.topics",),
+    "streams": ("streams.__main__",),
+    "collectors": ("collectors.__main__",),
+    "forecaster": ("forecaster.__main__",),
+    "control": ("control.__main__",),
+    "archive": ("archive.__main__",),
+    "ui": ("ui.__main__", "ui.live_page", "ui.history_door"),  # Streamlit starts the page by its path.
+    "alerts": ("paceline.commands.alerts",),
+}
+#: Read by shared code, and set for no container: of a job, of HTTPS, and of logins that the file's own Kafka has not.
+NOT_OF_CONTAINERS = {"JOB", "TOTAL_STEPS", "TLS_CERTFILE", "TLS_KEYFILE", "TLS_CAFILE", "SSL_CERTFILE", "SSL_KEYFILE"}
+NOT_OF_CONTAINERS |= {"SASL_MECHANISM", *(name for name in vars(settings) if name.startswith("SASL_OAUTH_"))}
+#: Of options that a service is started without, of files outside its container, and a name that replicas cannot share.
+NOT_OF_ONE = {
+    "streams": {"NODE"},
+    "collectors": {"RATED_FILE", "DCGM_LOGIN"},
+    "forecaster": {"PROMETHEUS_LOGIN"},
+    "archive": {"PROMETHEUS_LOGIN"},
+    "control": {"CONTROL_URL"},
+    "ui": {"NODE", "SESSIONS_DIR"},
+}
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
@@ -149,6 +176,47 @@ def test_prometheus_asks_services_that_are_there(services: dict[str, Any]) -> No
     assert {"streams", "collectors", "forecaster", "control", "alerts", "dcgm-exporter"} <= asked
 
 
+def _source(module: str) -> Path | None:
+    path = ROOT.joinpath(*module.split("."))
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+
+
+def _imported(module: str, source: Path) -> Iterator[str]:
+    """What may be modules among the names that ``source`` imports, at its start or later."""
+    package = module.split(".") if source.name == "__init__.py" else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            before = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*before, *([node.module] if node.module else [])])
+            yield from (base, *(f"{base}.{alias.name}" for alias in node.names))
+
+
+def settings_read_from(*beginnings: str) -> set[str]:
+    """The settings that the code reads which these modules import, by their names in ``paceline.settings``."""
+    seen, left, found = set(beginnings), list(beginnings), set[str]()
+    while left:
+        if (source := _source(module := left.pop())) is None:
+            continue
+        text = source.read_text(encoding="utf-8")
+        found.update(re.findall(r"\b([A-Z0-9_]+)\.read\(", text))
+        found.update(re.findall(r"\bauthorization\([^)]*\b([A-Z0-9_]+_LOGIN)\b", text))
+        new = set(_imported(module, source)) - seen
+        seen |= new
+        left += new
+    return {name for name in found if isinstance(getattr(settings, name, None), Setting)}
+
+
+@pytest.mark.parametrize("name", BEGINNINGS)
+def test_a_service_is_given_every_setting_that_it_reads(name: str, services: dict[str, Any]) -> None:
+    """What is exported where Compose runs reaches the container, or the file sets it."""
+    read_there = settings_read_from(*BEGINNINGS[name]) - NOT_OF_CONTAINERS - NOT_OF_ONE.get(name, set())
+    declared = {getattr(settings, setting).name for setting in read_there}
+    given = {key.removesuffix("_FILE") for key in services[name]["environment"]}
+    assert declared - given == set()
+
+
 def test_services_start_in_order(services: dict[str, Any]) -> None:
     """Kafka answers, then the topics are made, then everything that reads or writes them starts."""
     assert services["topics"]["depends_on"]["kafka"]["condition"] == "service_healthy"
@@ -246,8 +314,13 @@ def test_half_of_secure_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def is_for(folder: Path, *name: str) -> bool:
+    """Whether Kafka's certificate in ``folder`` is the authority's there, and for ``name``."""
+    return not run("openssl", "verify", "-CAfile", folder / "ca.pem", *name, folder / "kafka.pem").returncode
+
+
 def test_secrets_are_made_once(tmp_path: Path) -> None:
-    """What is there stays; Kafka's certificate is the authority's, for the names by which it is reached."""
+    """What is there stays; Kafka's certificate is the authority's, and is made again for other names of Kafka."""
     out = tmp_path / "out"
     for name in GIVEN:
         (out / name).mkdir(parents=True)
@@ -263,8 +336,13 @@ def test_secrets_are_made_once(tmp_path: Path) -> None:
     assert given == GIVEN
     assert all(made[path] == made[tmp_path / path.name] for path in made if out in path.parents)
     for name in (("-verify_hostname", "kafka"), ("-verify_ip", "127.0.0.1"), ("-verify_ip", "192.0.2.7")):
-        check = ("openssl", "verify", "-CAfile", str(tmp_path / "ca.pem"), *name, str(tmp_path / "kafka.pem"))
-        assert run(*check).returncode == 0, name
+        assert is_for(tmp_path, *name), name
+    subprocess.run(script, env={**environ, "KAFKA_NAMES": "DNS:kafka.example"}, check=True, capture_output=True)
+    changed = {path.name for path, content in made.items() if path.read_bytes() != content}
+    assert changed == {"kafka.pem", "kafka.names"}
+    assert (out / "kafka" / "kafka.pem").read_bytes() == (tmp_path / "kafka.pem").read_bytes()
+    assert is_for(tmp_path, "-verify_hostname", "kafka.example")
+    assert not is_for(tmp_path, "-verify_ip", "192.0.2.7")
 
 
 def test_with_gpu_the_collector_and_the_exporter_have_the_gpus() -> None:

@@ -142,6 +142,16 @@ def test_settings_of_the_values_are_declared_and_no_secrets() -> None:
     assert set(SCHEMA["properties"]["settings"]["properties"]) <= declared
 
 
+def test_prices_and_patience_of_services_can_be_set() -> None:
+    """What energy costs there, and how long services wait for each other on slow machines."""
+    values = {"KWH_PRICE": "0.3", "CO2E_G_PER_KWH": "400", "PUE": "1.4", "PATIENCE": "2"}
+    options = [word for name, value in values.items() for word in ("--set-string", f"settings.PACELINE_{name}={value}")]
+    done = helm(4, "template", "paceline", CHART, *options)
+    assert done.returncode == 0, done.stderr
+    for name, value in values.items():
+        assert f'{{name: PACELINE_{name}, value: "{value}"}}' in done.stdout
+
+
 def test_files_of_the_chart_are_those_of_their_source() -> None:
     """`make chart` has been run: topics, rights, rules and dashboards are said once."""
     made = source.files()

@@ -86,6 +86,20 @@ def test_pipeline_health_shows_what_the_page_reads_and_nothing_else() -> None:
     assert {topic.short for topic in topics.TOPICS} - feed.UNREAD == read - {"deadletter"}
 
 
+def test_the_topics_that_a_managed_kafka_is_paid_for_are_counted() -> None:
+    """How many, how many partitions the most have, and all partitions together."""
+    found = re.search(
+        r"Of the (\d+) topics the two logs have one partition and the others twelve; that is (\d+) in all",
+        text("docs/existing-kafka.md"),
+    )
+    assert found is not None
+    assert [int(number) for number in found.groups()] == [
+        len(topics.TOPICS),
+        sum(one.partitions for one in topics.TOPICS),
+    ]
+    assert sorted(one.partitions for one in topics.TOPICS) == [1, 1, *[12] * (len(topics.TOPICS) - 2)]
+
+
 def test_the_help_of_simulate_names_every_kind_of_fault() -> None:
     (listed,) = re.findall(r"Kinds:\s(.*)", simulate.EXAMPLES, re.DOTALL)
     assert set(EXPECTED) <= set(re.findall(r"\w+", listed))

@@ -22,6 +22,7 @@ from forecaster.learning.command import archived
 from forecaster.learning.command import main as train
 from forecaster.memory import Memory
 from paceline import events
+from paceline.history.query import Connection, History
 from paceline.history.store import StoreError, open_store
 from paceline.install import install
 from tests.derived_events import described, job_window
@@ -246,6 +247,20 @@ def test_the_network_learns_from_the_newest_days_of_an_archive(folder: Path):
     assert sorted(np.nansum(one.values) for one in learned) == pytest.approx(
         sorted(np.nansum(one.values) for one in series(held).values())
     )
+
+
+def test_questions_to_the_archive_leave_the_series_their_memory(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """A container of the forecaster has 2 GiB in all."""
+    connect, limits = History.connect, set[str]()
+
+    def watched(*asked: Any) -> Connection:
+        made = connect(*asked)
+        limits.update(row[0] for row in made.ask("SELECT current_setting('memory_limit')").rows)
+        return made
+
+    monkeypatch.setattr(History, "connect", watched)
+    assert backfill(str(folder), {}, Memory(), NOW_S) > 0
+    assert limits == {"488.2 MiB"}
 
 
 def test_without_an_archive_nothing_is_learned(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -20,6 +20,7 @@ from paceline.child import descendants, spawn
 from paceline.commands import checks, stack
 from paceline.commands.services import ServiceError, Services
 from paceline.commands.stack_state import Machine
+from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import describe_topics
 
 
@@ -147,6 +148,45 @@ def test_the_forecaster_gives_way_to_training(free_port: Callable[[], int]) -> N
     assert started.nice == [19]
     stack.start_forecaster(argparse.Namespace(forecaster_port=None, no_forecaster=True), started, {})  # type: ignore[arg-type]
     assert len(started.told) == 1
+
+
+FOREIGN = {
+    "PACELINE_BROKERS": "kafka.example:9093",
+    "PACELINE_SECURITY_PROTOCOL": "SASL_SSL",
+    "PACELINE_SSL_CAFILE": "/etc/kafka/ca.pem",
+    "PACELINE_SASL_USERNAME": "ada",
+    "PACELINE_SASL_PASSWORD_FILE": "/etc/kafka/password",
+    "PACELINE_CLUSTER": "west",
+}
+
+
+def test_services_talk_to_the_embedded_broker_as_it_is_whatever_is_exported() -> None:
+    """Without TLS and login of another Kafka; all else that is exported stays."""
+    seen = stack.environment(BrokerSettings(), FOREIGN)
+    assert seen == {"PACELINE_BROKERS": "127.0.0.1:9092", "PACELINE_CLUSTER": "west"}
+    assert BrokerSettings.from_environ(seen) == BrokerSettings()
+
+
+def test_services_log_in_to_a_kafka_that_asks_for_it() -> None:
+    """What is exported for it reaches them, at the brokers of the option."""
+    settings = BrokerSettings(brokers=("kafka:1",), security_protocol="SASL_SSL", sasl_username="ada")
+    assert stack.environment(settings, FOREIGN) == {**FOREIGN, "PACELINE_BROKERS": "kafka:1"}
+
+
+def test_the_run_that_is_suggested_reports_to_the_embedded_broker_whatever_is_exported() -> None:
+    """As it would be typed in the same surroundings; nothing is added where nothing is in the way."""
+    plain = "paceline run -- torchrun --nproc-per-node 4 train.py"
+    assert stack.run_command("127.0.0.1:9092", {"PACELINE_CLUSTER": "west"}, embedded=True) == plain
+    aimed = plain.replace("run", "run --brokers 127.0.0.1:9092", 1)
+    assert stack.run_command("127.0.0.1:9092", {"PACELINE_BROKERS": "kafka:1"}, embedded=True) == aimed
+    unset, _, command = stack.run_command("127.0.0.1:9092", FOREIGN, embedded=True).partition(" paceline ")
+    assert f"paceline {command}" == aimed
+    assert {word for word in unset.split() if word.startswith("PACELINE_")} == FOREIGN.keys() - {
+        "PACELINE_BROKERS",
+        "PACELINE_CLUSTER",
+    }
+    assert unset.startswith("env -u ")
+    assert stack.run_command("127.0.0.1:9092", FOREIGN, embedded=False) == aimed
 
 
 def lacking(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
