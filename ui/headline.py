@@ -13,7 +13,7 @@ from paceline.work_time import WAITING, Longest, longest, others_of_worst_s, une
 from .ratios import own_time, quiet_median
 from .snapshot import JobView
 
-#: Steps looked at where no window came.
+#: Steps looked at where no window came, and for whether a rank reports.
 RECENT = 50
 
 
@@ -59,6 +59,11 @@ def headline(view: JobView) -> Headline:
             pair=window.ranks == 2,
         )
     return _from_steps(view)
+
+
+def reporting(view: JobView) -> int:
+    """How many ranks have reported any of the last steps; the heatmap keeps ranks that left long ago."""
+    return int(np.isfinite(view.step_s[:, -RECENT:]).any(axis=1).sum())
 
 
 def works_longer(view: JobView) -> Longest | None:
