@@ -79,8 +79,9 @@ def notice(snapshot: Snapshot, wanted: str | None) -> Notice | None:
         return Notice("wait", f"Job {wanted!r} has not reported yet", "Start it:", (RUN,))
     if snapshot.job is None:
         return None
-    said = _of_job(snapshot.job, snapshot.now_s)
-    running = [line.name for line in snapshot.jobs if line.ended_s is None and line.name != snapshot.job.name]
+    now_s = snapshot.now_s
+    said = _of_job(snapshot.job, now_s)
+    running = [line.name for line in snapshot.jobs if line.reports(now_s) and line.name != snapshot.job.name]
     if said and snapshot.job.ended_s is not None and running:
         return replace(said, text=f"{said.text} Another job runs: {running[0]}.")
     return said

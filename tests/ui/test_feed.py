@@ -141,12 +141,14 @@ def test_jobs_are_bounded_and_the_longest_silent_is_forgotten(tell):
 
 
 def test_running_jobs_come_first_and_the_newest_of_them(tell):
-    """An ended job never stands before a running one."""
-    feed = Feed()
-    tell(feed, SimulatedJob(2, 1, 0, 0, "older").described(0.0), 1.0)
+    """An ended job never comes before a running one, nor one that was killed without a goodbye and is silent."""
+    feed, older = Feed(), SimulatedJob(2, 1, 0, 0, "older")
+    tell(feed, older.described(0.0), 1.0)
     tell(feed, SimulatedJob(2, 1, 0, 0, "newer").described(0.0), 2.0)
     tell(feed, SimulatedJob(2, 1, 0, 0, "ended").described(0.0, ended_s=3.0, exit_status=0), 3.0)
-    assert [line.job for line in feed.lines()] == ["newer", "older", "ended"]
+    assert [line.job for line in feed.lines(4.0)] == ["newer", "older", "ended"]
+    tell(feed, older.described(0.0), 100.0)
+    assert [line.job for line in feed.lines(101.0)] == ["older", "newer", "ended"]
 
 
 def test_a_job_has_ended_only_when_all_its_nodes_have(simulated_job, tell):
@@ -169,7 +171,7 @@ def test_a_node_with_a_sidecar_a_task_has_ended_when_all_of_its_parts_have(simul
     assert feed.view("default", "demo").ended_s is None
     tell(feed, [(topic, msgspec.structs.replace(ended[0][1], **part))])
     assert feed.view("default", "demo").ended_s == 9.0
-    assert feed.lines()[0].nodes == tuple(sorted({event.node for _, event in ended}))
+    assert feed.lines(1000.0)[0].nodes == tuple(sorted({event.node for _, event in ended}))
 
 
 def test_a_job_whose_killed_pod_was_replaced_has_ended_when_the_next_one_has(tell):

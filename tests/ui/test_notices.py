@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from paceline.events import Evidence
+from tests.ui.simulated_job import SimulatedJob
 from ui.feed import Feed
 from ui.notices import DOCTOR, RUN, STREAMS, UP, aimed, notice, of_connection, standing
 
@@ -177,6 +178,19 @@ def test_an_ended_job_keeps_its_picture(played, simulated_job, tell, snapshot_of
     snapshot = snapshot_of(played)
     assert "ended" in notice(snapshot, None).title
     assert snapshot.job.steps.size == 100
+
+
+def test_beside_an_ended_job_only_one_that_reports_is_said_to_run(played, simulated_job, tell, snapshot_of):
+    """Another that was killed without a goodbye never ends, and runs no more."""
+    tell(played, simulated_job.described(900.0, ended_s=1000.0, exit_status=0))
+    tell(played, SimulatedJob(2, 1, 0, 0, "killed").described(0.0), 10.0)
+
+    def said():
+        return notice(snapshot_of(played, job=played.view("default", "demo")), None).text
+
+    assert "Another job runs" not in said()
+    tell(played, SimulatedJob(2, 1, 0, 0, "next").described(995.0), 1000.0)
+    assert "Another job runs: next." in said()
 
 
 def test_a_failed_job_says_its_exit_status(played, simulated_job, tell, snapshot_of):
