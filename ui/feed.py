@@ -95,7 +95,7 @@ class Feed:
         self.energy.update(event)
         match event:
             case events.Finding() if is_of_nodes(event):
-                self.node_findings.upsert(event)
+                self.node_findings.upsert(event, at_s)
             case (
                 events.StepTimings()
                 | events.JobDescribed()
@@ -208,7 +208,7 @@ class Feed:
             case events.JobWindow():
                 buffer.window(event)
             case events.Finding():
-                buffer.findings.upsert(event)
+                buffer.findings.upsert(event, at_s)
             case events.BalanceObserved():
                 buffer.balance.observe(event)
             case events.BalancePlan():
@@ -232,7 +232,8 @@ class Feed:
         again = isinstance(event, events.JobDescribed) and held is not None and held.life.succeeded_by(event)
         if held and attempt == held.attempt and not again:
             return held
-        self.jobs[cluster, job] = JobBuffer(cluster, job, attempt)
+        earlier = held.findings.before(event.started_s) if held and again else ()
+        self.jobs[cluster, job] = JobBuffer(cluster, job, attempt, earlier)
         if len(self.jobs) > JOBS:
             others = [key for key in self.jobs if key != (cluster, job)]
             del self.jobs[min(others, key=lambda key: self.jobs[key].last_s or 0.0)]

@@ -35,7 +35,7 @@ WAITING = "communication"
 class JobBuffer:
     """One attempt of one job."""
 
-    def __init__(self, cluster: str, job: str, attempt: int) -> None:
+    def __init__(self, cluster: str, job: str, attempt: int, earlier_findings: Iterable[str] = ()) -> None:
         self.cluster, self.job, self.attempt = cluster, job, attempt
         self.first_step: int | None = None
         self.first_s: float | None = None
@@ -47,7 +47,7 @@ class JobBuffer:
         self.windows: dict[float, events.JobWindow] = {}
         #: Windows of each length that tell of collectives, the newest last.
         self.traffic: dict[float, deque[events.JobWindow]] = {}
-        self.findings = FindingsBook()
+        self.findings = FindingsBook(earlier_findings)
         self.balance = BalanceBook()
         self.matrix = StepRing((events.STEP, WAITING), STEPS)
         self.phases = StepRing(LAYERS, PHASE_STEPS)

@@ -72,6 +72,18 @@ def test_another_run_of_the_same_attempt_starts_afresh(played, simulated_job, te
     assert view.steps.tolist() == [0, 1, 2, 3, 4]
     assert view.episodes == []
     assert view.places[3] == "gpu-02 cuda:1", "all nodes describe the same run"
+    tell(played, [simulated_job.finding(3, 99, "recovered")], 1201.0)
+    assert played.lines(1201.0)[0].lost_s == 0, "the last word on a finding of the run before"
+    tell(played, [simulated_job.finding(1, 99, "confirmed"), simulated_job.finding(2, 110, "confirmed")], 1202.0)
+    assert [[one.revision for one in episode] for episode in played.view("default", "demo").episodes] == [[1, 2]]
+
+
+def test_findings_reported_since_another_run_began_are_its_own(played, simulated_job, tell):
+    """On a page that reads them before it reads when the run began: what comes of them later is shown."""
+    tell(played, simulated_job.described(900.0, ended_s=990.0), 990.0)
+    tell(played, simulated_job.described(995.0), 995.0)
+    tell(played, [simulated_job.finding(3, 120, "confirmed")], 1010.0)
+    assert [episode[-1].revision for episode in played.view("default", "demo").episodes] == [3]
 
 
 def test_an_earlier_attempts_late_messages_are_passed_over(played, simulated_job, tell):

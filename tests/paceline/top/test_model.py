@@ -55,6 +55,22 @@ def test_another_run_of_the_same_attempt_is_shown_from_its_beginning() -> None:
     assert shown_start(held) == 1000.0
 
 
+def test_findings_of_an_earlier_run_are_not_those_of_the_next() -> None:
+    """Their last revision comes after the next has begun; with its first an id is one of the next run."""
+    held = after(described(ended_s=1200.0), finding(kind="device_fault", id="node", first_step=-1, last_step=-1))
+    held.update(finding(), 1150.0)
+    held.update(described(started_s=1300.0), 1300.0)
+    held.update(finding(revision=2, state="recovered"), 1301.0)
+
+    def shown() -> list[tuple[str, int]]:
+        (found,) = held.findings_of(held.jobs.values()).values()
+        return [(one.id, one.revision) for one in found]
+
+    assert shown() == [("node", 1)]
+    held.update(finding(), 1400.0)
+    assert shown() == [("node", 1), ("f1", 1)]
+
+
 def test_a_job_has_ended_when_its_last_node_has() -> None:
     held = after(described(), described(node="b"), described(ended_s=1200.0, exit_status=1))
     assert held.jobs[JOB].life.ended_s is None
