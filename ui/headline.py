@@ -82,7 +82,7 @@ def _outdated(view: JobView) -> bool:
     times = view.at_s[np.isfinite(view.at_s)]
     if view.window is None or times.size == 0:
         return False
-    return float(times.max()) > view.window.start_s + 3 * view.window.length_s + 10
+    return float(times[-1]) > view.window.start_s + 3 * view.window.length_s + 10
 
 
 def _from_steps(view: JobView) -> Headline:
@@ -107,6 +107,6 @@ def _from_steps(view: JobView) -> Headline:
         worst_rank=worst,
         wait_ratio=float(np.nanmedian(share)) if np.isfinite(view.waiting_s).any() else None,
         source=f"last {own_s.shape[1]} steps",
-        as_of_s=float(times.max()) if times.size else None,
+        as_of_s=float(times[-1]) if times.size else None,
         pair=pair,
     )

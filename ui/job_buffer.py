@@ -40,8 +40,6 @@ class JobBuffer:
         self.first_step: int | None = None
         self.first_s: float | None = None
         self.last_s: float | None = None
-        #: When its newest step began.
-        self.stepped_s: float | None = None
         self.described: dict[str, events.JobDescribed] = {}
         self.life = JobLife(attempt)
         self.windows: dict[float, events.JobWindow] = {}
@@ -65,7 +63,7 @@ class JobBuffer:
         parts = [part for teller, part in self.described.items() if teller in self.life.nodes]
         if not parts or sum(len(part.places) for part in parts) < max(part.world_size for part in parts):
             return None
-        return self.life.ended_by(self.stepped_s)
+        return self.life.ended_by(self.matrix.began_s)
 
     @property
     def exit_status(self) -> int | None:
@@ -126,17 +124,20 @@ class JobBuffer:
                 self._name(place.rank, event.node, place.device)
 
     def window(self, event: events.JobWindow) -> None:
-        """Keep the newest window of each length."""
+        """Keep the newest window of each length, which after a clock was set back is one of later steps."""
         held = self.windows.get(event.length_s)
-        if (held is None and len(self.windows) < LENGTHS_MAX) or (held is not None and event.start_s >= held.start_s):
+        newer = held is not None and (event.start_s >= held.start_s or event.last_step > held.last_step)
+        if newer or (held is None and len(self.windows) < LENGTHS_MAX):
             self.windows[event.length_s] = event
             self._forget_windows(self._window_bytes.note(event.length_s, size_of(event)))
         if event.collectives and (event.length_s in self.traffic or len(self.traffic) < LENGTHS_MAX):
             self._keep_traffic(self.traffic.setdefault(event.length_s, deque()), event)
 
     def _keep_traffic(self, held: deque[events.JobWindow], event: events.JobWindow) -> None:
-        if held and event.start_s <= held[-1].start_s:
+        if held and event.start_s <= held[-1].start_s and event.last_step <= held[-1].last_step:
             return
+        while held and event.start_s <= held[-1].start_s:  # Their clock was ahead.
+            self._traffic_bytes.forget((event.length_s, held.pop().start_s))
         held.append(event)
         self._forget_traffic(self._traffic_bytes.note((event.length_s, event.start_s), size_of(event)))
         if len(held) > TRAFFIC_WINDOWS:
@@ -166,13 +167,7 @@ class JobBuffer:
             ring.put(rank[kept], step[kept], values[:, kept])
         start_s = _floats(event.start_s)
         known = np.abs(start_s) <= events.LATEST_S
-        self._mark(step[known], start_s[known] + event.t0_s)
-
-    def _mark(self, step: npt.NDArray[np.int64], began_s: npt.NDArray[np.float64]) -> None:
-        self.matrix.mark(step, began_s)
-        known = began_s[np.isfinite(began_s)]
-        if known.size:
-            self.stepped_s = max(float(known.max()), self.stepped_s or 0.0)
+        self.matrix.mark(step[known], start_s[known] + event.t0_s)
 
     def _place(self, node: str, ranks: list[int], world_sizes: list[int], devices: list[str]) -> None:
         for who, world_size, device in zip(ranks, world_sizes, devices, strict=True):

@@ -50,8 +50,9 @@ class Job:
 
     @property
     def measured_s(self) -> float | None:
-        """When its newest window began."""
-        return max((window.start_s for window in self.windows.values()), default=None)
+        """When the window of its newest steps began: of the times not the largest, for clocks are set back."""
+        newest = max(self.windows.values(), key=lambda window: (window.last_step, window.start_s), default=None)
+        return None if newest is None else newest.start_s
 
     @property
     def window(self) -> events.JobWindow | None:
@@ -146,7 +147,7 @@ class Model:
         if job is None:
             return
         held = job.windows.get(event.length_s)
-        if (held is None or event.start_s >= held.start_s) and (held is not None or len(job.windows) < 8):
+        if (held is None and len(job.windows) < 8) or (held is not None and _is_newer(event, held)):
             job.windows[event.length_s] = event
 
     def _rank_window(self, event: events.RankWindow, at_s: float) -> None:
@@ -207,10 +208,15 @@ def _end(window: events.JobWindow | events.RankWindow) -> float:
     return window.start_s + window.length_s
 
 
+def _is_newer(event: events.JobWindow | events.RankWindow, held: events.JobWindow | events.RankWindow) -> bool:
+    """Of two of a length: the later one, which after a clock was set back is that of later steps."""
+    return event.start_s >= held.start_s or event.last_step > held.last_step
+
+
 def _replaces(event: events.RankWindow, held: events.RankWindow) -> bool:
     """Whether ``event`` is the one to show: the newer of a length, and ``SHOWN_S`` unless that is late."""
     if event.length_s == held.length_s:
-        return event.start_s >= held.start_s
+        return _is_newer(event, held)
     if event.length_s == SHOWN_S:
         return _end(held) - _end(event) <= LATE_S
     return _end(event) - _end(held) > LATE_S

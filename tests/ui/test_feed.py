@@ -9,6 +9,7 @@ from paceline.columns import durations, encoded, rows, whole
 from tests.balanced_job import BalancedJob
 from tests.ui.simulated_job import SimulatedJob
 from ui.feed import JOBS, Feed
+from ui.headline import headline
 
 
 def test_a_job_is_held_with_its_ranks_steps_and_places(played):
@@ -84,6 +85,18 @@ def test_findings_reported_since_another_run_began_are_its_own(played, simulated
     tell(played, simulated_job.described(995.0), 995.0)
     tell(played, [simulated_job.finding(3, 120, "confirmed")], 1010.0)
     assert [episode[-1].revision for episode in played.view("default", "demo").episodes] == [3]
+
+
+def test_a_clock_that_is_set_back_freezes_nothing(simulated_job, tell):
+    """Windows and steps of before are dated an hour ahead; later steps are the newer ones, and the job can end."""
+    feed = Feed()
+    tell(feed, simulated_job.described(900.0))
+    tell(feed, [*simulated_job.timings(4_590.0, 0, 100), simulated_job.window(4_600.0, 99)])
+    tell(feed, [*simulated_job.timings(1_000.0, 100, 100), simulated_job.window(1_010.0, 199)])
+    view = feed.view("default", "demo")
+    assert (view.window.last_step, headline(view).as_of_s) == (199, 1_010.0)
+    tell(feed, simulated_job.described(900.0, ended_s=1_020.0, exit_status=0))
+    assert feed.view("default", "demo").ended_s == 1_020.0
 
 
 def test_an_earlier_attempts_late_messages_are_passed_over(played, simulated_job, tell):

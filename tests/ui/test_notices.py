@@ -222,6 +222,15 @@ def test_a_job_whose_windows_stop_says_so(played, simulated_job, tell, snapshot_
     assert commands(found)[0] == DOCTOR[0]
 
 
+def test_steps_of_a_clock_that_was_ahead_wait_for_no_verdict(simulated_job, tell, snapshot_of):
+    """They are dated after the newest step, for the clock was set back."""
+    feed = Feed()
+    for at_s, first in ((4_540.0, 0), (4_570.0, 20), (1_000.0, 40)):
+        tell(feed, simulated_job.timings(at_s, first, 20), 1_000.0)
+    tell(feed, [simulated_job.window(1_010.0, 59)])
+    assert notice(snapshot_of(feed), None) is None
+
+
 def test_a_job_of_long_steps_is_not_without_a_worker(simulated_job, tell, snapshot_of):
     """One whole step after the window's end: the next window is not due before the step is over."""
     feed = Feed()

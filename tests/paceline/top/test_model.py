@@ -28,6 +28,16 @@ def test_the_newest_window_counts_in_whatever_order_they_come() -> None:
     assert held.jobs[JOB].ranks[0].start_s == 1010.0
 
 
+def test_a_clock_that_is_set_back_freezes_no_window() -> None:
+    """Of later steps is the newer one, of the job and of its ranks; and the job can end."""
+    held = after(described(), job_window(start_s=4_600.0, last_step=99), rank_window(0, start_s=4_600.0, last_step=99))
+    held.update(job_window(start_s=1_010.0, last_step=199), 1_500.0)
+    held.update(rank_window(0, start_s=1_010.0, last_step=199), 1_500.0)
+    assert (shown_start(held), held.jobs[JOB].ranks[0].start_s) == (1_010.0, 1_010.0)
+    held.update(described(ended_s=1_020.0, exit_status=0), 1_500.0)
+    assert held.jobs[JOB].life.ended_by(held.jobs[JOB].measured_s) == 1_020.0
+
+
 def test_ten_seconds_are_shown_unless_they_are_late() -> None:
     second = {"length_s": 1.0}
     assert shown_start(after(job_window(start_s=1015.0, **second))) == 1015.0
