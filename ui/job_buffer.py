@@ -3,6 +3,7 @@
 Rule of this file: pure and bounded. Each attempt of a job has a buffer of its own.
 """
 
+import math
 from collections import deque
 from collections.abc import Iterable
 
@@ -10,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from paceline import events
+from paceline.events.silence import LAUNCH_SILENT_S
 from paceline.held_bytes import HeldBytes, size_of
-from paceline.job_life import JobLife, stages_of
+from paceline.job_life import BEYOND_S, JobLife, stages_of
 
 from .balance_book import BalanceBook
 from .findings_book import FindingsBook
-from .step_ring import RANKS_MAX, StepRing
+from .step_ring import RANKS_MAX, STEP_MAX, StepRing
 
 #: Steps the heatmap can look back, and steps the phases are taken over.
 STEPS, PHASE_STEPS = 4096, 256
@@ -37,7 +39,6 @@ class JobBuffer:
 
     def __init__(self, cluster: str, job: str, attempt: int, earlier_findings: Iterable[str] = ()) -> None:
         self.cluster, self.job, self.attempt = cluster, job, attempt
-        self.first_step: int | None = None
         self.first_s: float | None = None
         self.last_s: float | None = None
         self.described: dict[str, events.JobDescribed] = {}
@@ -47,8 +48,9 @@ class JobBuffer:
         self.traffic: dict[float, deque[events.JobWindow]] = {}
         self.findings = FindingsBook(earlier_findings)
         self.balance = BalanceBook()
-        self.matrix = StepRing((events.STEP, WAITING), STEPS)
-        self.phases = StepRing(LAYERS, PHASE_STEPS)
+        self._begin_steps()
+        #: Who described the run that goes on, and when it began; None where that is to be looked up again.
+        self._run: tuple[set[str], float] | None = None
         self.nodes: dict[int, str] = {}
         self.devices: dict[int, str] = {}
         self.world_sizes: dict[int, int] = {}
@@ -56,6 +58,11 @@ class JobBuffer:
         self._name_bytes = HeldBytes[int](NAME_BYTES)
         self._window_bytes = HeldBytes[float](WINDOW_BYTES)
         self._traffic_bytes = HeldBytes[tuple[float, float]](WINDOW_BYTES)
+
+    def _begin_steps(self) -> None:
+        self.first_step: int | None = None
+        self.matrix = StepRing((events.STEP, WAITING), STEPS)
+        self.phases = StepRing(LAYERS, PHASE_STEPS)
 
     @property
     def ended_s(self) -> float | None:
@@ -119,6 +126,7 @@ class JobBuffer:
         self.described[event.teller] = event
         self._forget_parts(self._part_bytes.note(event.teller, size_of(event)))
         self.life.update(event)
+        self._run = None
         for place in event.places:
             if 0 <= place.rank < RANKS_MAX:
                 self._name(place.rank, event.node, place.device)
@@ -146,28 +154,51 @@ class JobBuffer:
             self._forget_traffic([first])
 
     def put(self, event: events.StepTimings) -> None:
-        """Add a message of wide rows.
+        """Add a message of wide rows; a run before is passed over, and the next one begins the steps again.
 
         Raises:
             ValueError: a column that numbers or counts holds fractions.
         """
         rank, step = _whole(event.rank), _whole(event.step)
+        start_s = _floats(event.start_s)
+        began_s = np.where(np.abs(start_s) <= events.LATEST_S, start_s + event.t0_s, np.nan)
+        own = ~(began_s + BEYOND_S < self._run_began_s(event.producer))
+        if rank.size and not own.any():
+            return
         speakers = event.speakers
         self._place(
             event.node, _whole(speakers.ranks).tolist(), _whole(speakers.world_sizes).tolist(), speakers.devices
         )
         if rank.size == 0:
             return
+        if self._is_of_next_run(step[own], began_s[own]):
+            self._begin_steps()
         told = {name: _floats(column) for name, column in event.phases.items() if name in LAYERS}
         told[events.STEP] = _floats(event.step_s)
         none = np.full(rank.size, np.nan)
-        settled = step >= self._settled_from(step)
-        for ring, kept in ((self.matrix, step >= 0), (self.phases, settled)):
+        settled = own & (step >= self._settled_from(step[own]))
+        for ring, kept in ((self.matrix, own & (step >= 0)), (self.phases, settled)):
             values = np.stack([told.get(name, none) for name in ring.layers])
             ring.put(rank[kept], step[kept], values[:, kept])
-        start_s = _floats(event.start_s)
-        known = np.abs(start_s) <= events.LATEST_S
-        self.matrix.mark(step[known], start_s[known] + event.t0_s)
+        known = own & np.isfinite(began_s)
+        self.matrix.mark(step[known], began_s[known])
+
+    def _run_began_s(self, producer: str) -> float:
+        """When the run began that goes on; of its own steps, whose ``producer`` described it, any time is right."""
+        if self._run is None:
+            begun_s = self.life.begun_s
+            producers = {part.producer for part in self.described.values()}
+            self._run = producers, -math.inf if begun_s is None else begun_s
+        producers, began_s = self._run
+        return -math.inf if producer in producers else began_s
+
+    def _is_of_next_run(self, step: npt.NDArray[np.int64], began_s: npt.NDArray[np.float64]) -> bool:
+        """Whether steps are counted from the beginning after a silence: the run before was killed without a goodbye."""
+        known = (step >= 0) & (step <= STEP_MAX) & np.isfinite(began_s)
+        if not known.any() or step[known].min() > self.matrix.oldest or step[known].max() >= self.matrix.newest:
+            return False
+        last_s = self.matrix.began_s
+        return last_s is not None and bool(began_s[known].min() > last_s + LAUNCH_SILENT_S)
 
     def _place(self, node: str, ranks: list[int], world_sizes: list[int], devices: list[str]) -> None:
         for who, world_size, device in zip(ranks, world_sizes, devices, strict=True):

@@ -87,15 +87,56 @@ def test_findings_reported_since_another_run_began_are_its_own(played, simulated
     assert [episode[-1].revision for episode in played.view("default", "demo").episodes] == [3]
 
 
+def of_killed(sent):
+    """What a sidecar of the run before sent, which described another one."""
+    return [(topic, msgspec.structs.replace(event, producer=f"killed-{event.node}")) for topic, event in sent]
+
+
+@pytest.mark.parametrize("steps", [200, 6_000])
+def test_a_run_that_was_killed_without_a_goodbye_makes_way_for_the_next(simulated_job, tell, steps):
+    """Its steps are counted from 0: they are shown, not those of the run before, of which some come late."""
+    feed = Feed()
+    tell(feed, simulated_job.described(900.0))
+    for first in range(0, steps, 200):
+        tell(feed, simulated_job.timings(900.0 + 0.1 * first, first, 200))
+    tell(feed, simulated_job.described(5_000.0))
+    for first in range(0, 100, 20):
+        tell(feed, simulated_job.timings(5_000.0 + 2.0 * first, first, 20))
+    tell(feed, of_killed(simulated_job.timings(900.0 + 0.1 * steps, steps, 20)))
+    view = feed.view("default", "demo")
+    assert view.steps.tolist() == list(range(100))
+    assert np.isfinite(view.step_s).all()
+    assert view.at_s[0] >= 5_000.0
+    assert view.phase_steps == 100 - events.WARM_UP_STEPS
+
+
+def test_steps_from_before_the_run_that_is_described_are_passed_over(simulated_job, tell):
+    """A page that starts finds those of the run before still on the bus, and only the next one's description."""
+    feed = Feed()
+    tell(feed, simulated_job.described(5_000.0))
+    tell(feed, of_killed(simulated_job.timings(900.0, 5_000, 20)))
+    assert feed.view("default", "demo").steps.size == 0
+    tell(feed, simulated_job.timings(5_001.0, 0, 20))
+    assert feed.view("default", "demo").steps.tolist() == list(range(20))
+
+
+def test_rows_that_come_late_begin_no_run(simulated_job, tell):
+    """A node's spool is sent after an outage: its steps began before the newest that is shown."""
+    feed = Feed()
+    tell(feed, simulated_job.timings(940.0, 20, 80))
+    tell(feed, simulated_job.timings(900.0, 0, 20), 2_000.0)
+    assert feed.view("default", "demo").steps.tolist() == list(range(100))
+
+
 def test_a_clock_that_is_set_back_freezes_nothing(simulated_job, tell):
     """Windows and steps of before are dated an hour ahead; later steps are the newer ones, and the job can end."""
     feed = Feed()
-    tell(feed, simulated_job.described(900.0))
+    tell(feed, simulated_job.described(4_500.0))
     tell(feed, [*simulated_job.timings(4_590.0, 0, 100), simulated_job.window(4_600.0, 99)])
     tell(feed, [*simulated_job.timings(1_000.0, 100, 100), simulated_job.window(1_010.0, 199)])
     view = feed.view("default", "demo")
     assert (view.window.last_step, headline(view).as_of_s) == (199, 1_010.0)
-    tell(feed, simulated_job.described(900.0, ended_s=1_020.0, exit_status=0))
+    tell(feed, simulated_job.described(4_500.0, ended_s=1_020.0, exit_status=0))
     assert feed.view("default", "demo").ended_s == 1_020.0
 
 
