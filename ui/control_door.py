@@ -22,7 +22,7 @@ from .asked_change import Change
 
 #: How often sessions are asked for while somebody looks, and how long a look lasts.
 ASK_S, LOOKED_S = 2.0, 15.0
-#: For how long it is said why a session's numbers could not be read, before they are asked for again.
+#: For how long the reason why a session's numbers could not be read is shown, before they are asked for again.
 PROBLEM_S = 10.0
 #: States in which a session's numbers stay as they are.
 ENDED = ("stopped", "interrupted", "failed")
@@ -43,7 +43,7 @@ class _Numbers(NamedTuple):
     """What a session says in numbers, or why that could not be read; of the latter, until when it holds."""
 
     of: _Session
-    told: Mapping[str, Any] | None
+    numbers: Mapping[str, Any] | None
     problem: str = ""
     until_s: float = float("inf")
 
@@ -88,7 +88,7 @@ class ControlDoor:
             self._counting.start()
             with contextlib.suppress(queue.Full):
                 self._wanted.put_nowait(wanted)
-        return (None, "") if known is None else (known.told, known.problem)
+        return (None, "") if known is None else (known.numbers, known.problem)
 
     def ask(self, words: str, method: str, path: str, body: Mapping[str, Any] | None, issuer: str) -> Change:
         """Ask for a change; it is on its way then, or has failed for there are too many."""

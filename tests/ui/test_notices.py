@@ -185,12 +185,12 @@ def test_beside_an_ended_job_only_one_that_reports_is_said_to_run(played, simula
     tell(played, simulated_job.described(900.0, ended_s=1000.0, exit_status=0))
     tell(played, SimulatedJob(2, 1, 0, 0, "killed").described(0.0), 10.0)
 
-    def said():
+    def shown():
         return notice(snapshot_of(played, job=played.view("default", "demo")), None).text
 
-    assert "Another job runs" not in said()
+    assert "Another job runs" not in shown()
     tell(played, SimulatedJob(2, 1, 0, 0, "next").described(995.0), 1000.0)
-    assert "Another job runs: next." in said()
+    assert "Another job runs: next." in shown()
 
 
 def test_a_failed_job_says_its_exit_status(played, simulated_job, tell, snapshot_of):

@@ -182,8 +182,8 @@ def _compare(sessions: list[Mapping[str, Any]], shown: Shown, door: ControlDoor)
         return
     numbers, problems = zip(*(door.numbers(named[name]) for name in chosen), strict=True)
     if any(problems):
-        said = ". ".join(f"{name}: {problem}" for name, problem in zip(chosen, problems, strict=True) if problem)
-        summary.draw_notice(Notice("lost", "Not all of these sessions can be read", f"{said}."), shown.brokers)
+        reasons = ". ".join(f"{name}: {problem}" for name, problem in zip(chosen, problems, strict=True) if problem)
+        summary.draw_notice(Notice("lost", "Not all of these sessions can be read", f"{reasons}."), shown.brokers)
         return
     if any(one is None for one in numbers):
         st.caption("Reading the sessions…")
