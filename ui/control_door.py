@@ -12,17 +12,40 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from paceline.control_client import ControlClient, ControlError, segment
 from paceline.supervised import SupervisedThread
 
+from . import session_words
 from .asked_change import Change
 
 #: How often sessions are asked for while somebody looks, and how long a look lasts.
 ASK_S, LOOKED_S = 2.0, 15.0
+#: For how long the reason why a session's numbers could not be read is shown, before they are asked for again.
+PROBLEM_S = 10.0
+#: States in which a session's numbers stay as they are.
+ENDED = ("stopped", "interrupted", "failed")
 #: Changes on their way, answers and numbers that are remembered, and what a download may have at most.
 MOST_WAITING, REMEMBERED, MOST_DOWNLOAD = 32, 100, 256 * 1024 * 1024
+
+
+class _Session(NamedTuple):
+    """A session, and how it is: its numbers are of this version. A name may be recorded again after it was deleted."""
+
+    name: str
+    started_s: float | None
+    state: str
+    updated_s: float | None
+
+
+class _Numbers(NamedTuple):
+    """What a session says in numbers, or why that could not be read; of the latter, until when it holds."""
+
+    of: _Session
+    numbers: Mapping[str, Any] | None
+    problem: str = ""
+    until_s: float = float("inf")
 
 
 class ControlDoor:
@@ -40,9 +63,9 @@ class ControlDoor:
         self._sessions: list[Mapping[str, Any]] | None = None
         self._problem = ""
         self._changes: OrderedDict[int, Change] = OrderedDict()
-        self._numbers: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+        self._numbers: OrderedDict[tuple[str, float | None], _Numbers] = OrderedDict()
         self._queue: queue.Queue[tuple[Change, str, str, Mapping[str, Any] | None, str]] = queue.Queue(MOST_WAITING)
-        self._wanted: queue.Queue[str] = queue.Queue(MOST_WAITING)
+        self._wanted: queue.Queue[_Session] = queue.Queue(MOST_WAITING)
         self._count = 0
         self._stop = threading.Event()
         self._thread = SupervisedThread("the page's door to control", self._run, self._stop)
@@ -57,15 +80,15 @@ class ControlDoor:
         with self._lock:
             return self._sessions, self._problem
 
-    def numbers(self, name: str) -> Mapping[str, Any] | None:
-        """What a session says in numbers; None until it is known."""
-        with self._lock:
-            known = self._numbers.get(name)
-        if known is None:
+    def numbers(self, session: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
+        """What ``session``, one of ``sessions``, says in numbers, None until it is known; and why it is not."""
+        wanted = _session(session)
+        known = self._held(wanted)
+        if known is None or self._monotonic() >= known.until_s:
             self._counting.start()
             with contextlib.suppress(queue.Full):
-                self._wanted.put_nowait(name)
-        return known
+                self._wanted.put_nowait(wanted)
+        return (None, "") if known is None else (known.numbers, known.problem)
 
     def ask(self, words: str, method: str, path: str, body: Mapping[str, Any] | None, issuer: str) -> Change:
         """Ask for a change; it is on its way then, or has failed for there are too many."""
@@ -136,21 +159,27 @@ class ControlDoor:
             self._number_next()
             self._counting.well()
 
+    def _held(self, session: _Session) -> _Numbers | None:
+        with self._lock:
+            return self._numbers.get((session.name, session.started_s))
+
     def _number_next(self) -> None:
         try:
-            name = self._wanted.get(timeout=0.25)
-            with self._lock:
-                known = name in self._numbers
-            told = {} if known else self._client("").call("GET", f"/v1/sessions/{segment(name)}/stat", timeout_s=120.0)
+            wanted = self._wanted.get(timeout=0.25)
         except queue.Empty:
             return
+        known = self._held(wanted)
+        if known is not None and self._monotonic() < known.until_s:
+            return
+        try:
+            path = f"/v1/sessions/{segment(wanted.name)}/stat"
+            found = _Numbers(wanted, self._client("").call("GET", path, timeout_s=120.0))
         except ControlError as error:
-            told = {"problem": str(error)}
-        if told:
-            with self._lock:
-                self._numbers[name] = told
-                while len(self._numbers) > REMEMBERED:
-                    self._numbers.popitem(last=False)
+            found = _Numbers(wanted, None, str(error), self._monotonic() + PROBLEM_S)
+        with self._lock:
+            self._numbers[wanted.name, wanted.started_s] = found
+            while len(self._numbers) > REMEMBERED:
+                self._numbers.popitem(last=False)
 
     def _ask(self) -> None:
         try:
@@ -160,10 +189,16 @@ class ControlDoor:
         with self._lock:
             self._asked_s, self._problem = self._monotonic(), problem
             self._sessions = self._sessions if sessions is None else sessions
-            ended = {one["name"] for one in self._sessions or () if one.get("state") == "stopped"}
-            # What still goes on says something else the next time.
-            for name in [name for name in self._numbers if name not in ended]:
-                del self._numbers[name]
+            ended = {one for one in map(_session, self._sessions or ()) if one.state in ENDED}
+            # What still goes on, or has been recovered, says something else the next time.
+            for key in [key for key, held in self._numbers.items() if held.of not in ended]:
+                del self._numbers[key]
+
+
+def _session(session: Mapping[str, Any]) -> _Session:
+    number = session_words.number
+    name, state = session_words.text(session, "name"), session_words.text(session, "state")
+    return _Session(name, number(session, "started_s"), state, number(session, "updated_s"))
 
 
 class _Bounded(io.BytesIO):

@@ -31,7 +31,7 @@ from .forecast_book import ForecastBook, ProfileBook
 from .job_buffer import JobBuffer
 from .machines import Machines
 from .rank_view import RankView, rank_view
-from .snapshot import JobLine, JobView, SenderLine, TopicLine, line_of, view_of
+from .snapshot import JobLine, JobView, SenderLine, TopicLine, line_of, running_first, view_of
 from .suggestion_book import AnswerBook, SuggestionBook
 
 #: A longer pause between two messages of a topic is an interruption.
@@ -95,7 +95,7 @@ class Feed:
         self.energy.update(event)
         match event:
             case events.Finding() if is_of_nodes(event):
-                self.node_findings.upsert(event)
+                self.node_findings.upsert(event, at_s)
             case (
                 events.StepTimings()
                 | events.JobDescribed()
@@ -129,13 +129,13 @@ class Feed:
         """Messages that producers numbered and that never came."""
         return sum(traffic.sequences.missing for traffic in self.traffic.values())
 
-    def lines(self) -> list[JobLine]:
-        """Every job: the running ones first, the newest first in each."""
+    def lines(self, now_s: float) -> list[JobLine]:
+        """Every job: first those that report, then the silent, then the ended ones, the newest first in each."""
         of_nodes: dict[tuple[str, str], list[events.Finding]] = {}
         for *_, newest in self.node_findings.episodes():
             of_nodes.setdefault((newest.cluster, newest.job), []).append(newest)
         lines = [line_of(buffer, of_nodes.get(key, [])) for key, buffer in self.jobs.items()]
-        return sorted(lines, key=lambda line: (line.ended_s is not None, -(line.first_s or 0.0), line.name))
+        return sorted(lines, key=lambda line: (*running_first(line, now_s), -(line.first_s or 0.0), line.name))
 
     def view(self, cluster: str, job: str) -> JobView | None:
         """A copy of what is held of a job, safe to draw outside the lock."""
@@ -208,7 +208,7 @@ class Feed:
             case events.JobWindow():
                 buffer.window(event)
             case events.Finding():
-                buffer.findings.upsert(event)
+                buffer.findings.upsert(event, at_s)
             case events.BalanceObserved():
                 buffer.balance.observe(event)
             case events.BalancePlan():
@@ -232,7 +232,8 @@ class Feed:
         again = isinstance(event, events.JobDescribed) and held is not None and held.life.succeeded_by(event)
         if held and attempt == held.attempt and not again:
             return held
-        self.jobs[cluster, job] = JobBuffer(cluster, job, attempt)
+        earlier = held.findings.before(event.started_s) if held and again else ()
+        self.jobs[cluster, job] = JobBuffer(cluster, job, attempt, earlier)
         if len(self.jobs) > JOBS:
             others = [key for key in self.jobs if key != (cluster, job)]
             del self.jobs[min(others, key=lambda key: self.jobs[key].last_s or 0.0)]

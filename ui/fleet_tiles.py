@@ -81,6 +81,12 @@ def searched(fleet: FleetView, jobs: Sequence[JobLine], find: str) -> Ints:
     return np.array(found, np.int64)
 
 
+def running_on(jobs: Sequence[JobLine], now_s: float) -> dict[str, JobLine]:
+    """By node the job that runs there: of several the one that reported last."""
+    running = sorted((line for line in jobs if line.reports(now_s)), key=lambda line: line.last_s or 0.0)
+    return {node: line for line in running for node in line.nodes}
+
+
 def stale(fleet: FleetView, now_s: float) -> Rows:
     """Which nodes have not been heard lately."""
     old: Rows = now_s - fleet.node_s > STALE_S

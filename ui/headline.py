@@ -13,7 +13,7 @@ from paceline.work_time import WAITING, Longest, longest, others_of_worst_s, une
 from .ratios import own_time, quiet_median
 from .snapshot import JobView
 
-#: Steps looked at where no window came.
+#: Steps looked at where no window came, and for whether a rank reports.
 RECENT = 50
 
 
@@ -61,6 +61,11 @@ def headline(view: JobView) -> Headline:
     return _from_steps(view)
 
 
+def reporting(view: JobView) -> int:
+    """How many ranks have reported any of the last steps; the heatmap keeps ranks that left long ago."""
+    return int(np.isfinite(view.step_s[:, -RECENT:]).any(axis=1).sum())
+
+
 def works_longer(view: JobView) -> Longest | None:
     """The rank that works longer than the others of its stage over the newest steps, where that matters."""
     told = np.flatnonzero(np.isfinite(view.phase_s["step"])) if "step" in view.phase_s else np.empty(0, np.int64)
@@ -77,7 +82,7 @@ def _outdated(view: JobView) -> bool:
     times = view.at_s[np.isfinite(view.at_s)]
     if view.window is None or times.size == 0:
         return False
-    return float(times.max()) > view.window.start_s + 3 * view.window.length_s + 10
+    return float(times[-1]) > view.window.start_s + 3 * view.window.length_s + 10
 
 
 def _from_steps(view: JobView) -> Headline:
@@ -102,6 +107,6 @@ def _from_steps(view: JobView) -> Headline:
         worst_rank=worst,
         wait_ratio=float(np.nanmedian(share)) if np.isfinite(view.waiting_s).any() else None,
         source=f"last {own_s.shape[1]} steps",
-        as_of_s=float(times.max()) if times.size else None,
+        as_of_s=float(times[-1]) if times.size else None,
         pair=pair,
     )

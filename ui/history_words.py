@@ -121,8 +121,8 @@ def _nodes(nodes: Sequence[str]) -> object:
     return (f"{shown} and {len(nodes) - _NODES} more" if len(nodes) > _NODES else shown) or "-"
 
 
-def job_cells(row: Row, live: Mapping[str, str]) -> Sequence[Cell]:
-    """A row of the table of jobs; ``live`` has links to the pages of those that are heard now."""
+def job_cells(row: Row, pictures: Mapping[str, Anchor]) -> Sequence[Cell]:
+    """A row of the table of jobs; ``pictures`` has links to the pages of those that are on the bus."""
     name, end_s = job_name(row), row.get("ended_s") or row.get("heard_s")
     began_s, attempt = row.get("started_s"), row.get("attempt") or 0
     ran = NONE
@@ -139,7 +139,7 @@ def job_cells(row: Row, live: Mapping[str, str]) -> Sequence[Cell]:
         (ratio(row.get("wait_ratio")), "n"),
         (f"{found:,}", "n"),
         (lost(row, "lost_gpu_hours") if found else "nothing", "n"),
-        (Anchor("live page", live[name]) if name in live else "", ""),
+        (pictures.get(name, ""), ""),
     ]
 
 

@@ -3,6 +3,7 @@
 Rule of this file: pure and bounded. Each attempt of a job has a buffer of its own.
 """
 
+import math
 from collections import deque
 from collections.abc import Iterable
 
@@ -10,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from paceline import events
+from paceline.events.silence import LAUNCH_SILENT_S
 from paceline.held_bytes import HeldBytes, size_of
-from paceline.job_life import JobLife, stages_of
+from paceline.job_life import BEYOND_S, JobLife, stages_of
 
 from .balance_book import BalanceBook
 from .findings_book import FindingsBook
-from .step_ring import RANKS_MAX, StepRing
+from .step_ring import RANKS_MAX, STEP_MAX, StepRing
 
 #: Steps the heatmap can look back, and steps the phases are taken over.
 STEPS, PHASE_STEPS = 4096, 256
@@ -35,22 +37,20 @@ WAITING = "communication"
 class JobBuffer:
     """One attempt of one job."""
 
-    def __init__(self, cluster: str, job: str, attempt: int) -> None:
+    def __init__(self, cluster: str, job: str, attempt: int, earlier_findings: Iterable[str] = ()) -> None:
         self.cluster, self.job, self.attempt = cluster, job, attempt
-        self.first_step: int | None = None
         self.first_s: float | None = None
         self.last_s: float | None = None
-        #: When its newest step began.
-        self.stepped_s: float | None = None
         self.described: dict[str, events.JobDescribed] = {}
         self.life = JobLife(attempt)
         self.windows: dict[float, events.JobWindow] = {}
         #: Windows of each length that tell of collectives, the newest last.
         self.traffic: dict[float, deque[events.JobWindow]] = {}
-        self.findings = FindingsBook()
+        self.findings = FindingsBook(earlier_findings)
         self.balance = BalanceBook()
-        self.matrix = StepRing((events.STEP, WAITING), STEPS)
-        self.phases = StepRing(LAYERS, PHASE_STEPS)
+        self._begin_steps()
+        #: Who described the run that goes on, and when it began; None where that is to be looked up again.
+        self._run: tuple[set[str], float] | None = None
         self.nodes: dict[int, str] = {}
         self.devices: dict[int, str] = {}
         self.world_sizes: dict[int, int] = {}
@@ -59,13 +59,18 @@ class JobBuffer:
         self._window_bytes = HeldBytes[float](WINDOW_BYTES)
         self._traffic_bytes = HeldBytes[tuple[float, float]](WINDOW_BYTES)
 
+    def _begin_steps(self) -> None:
+        self.first_step: int | None = None
+        self.matrix = StepRing((events.STEP, WAITING), STEPS)
+        self.phases = StepRing(LAYERS, PHASE_STEPS)
+
     @property
     def ended_s(self) -> float | None:
         """When the last node's part ended; None while any known part runs or ranks are still to describe themselves."""
         parts = [part for teller, part in self.described.items() if teller in self.life.nodes]
         if not parts or sum(len(part.places) for part in parts) < max(part.world_size for part in parts):
             return None
-        return self.life.ended_by(self.stepped_s)
+        return self.life.ended_by(self.matrix.began_s)
 
     @property
     def exit_status(self) -> int | None:
@@ -121,22 +126,26 @@ class JobBuffer:
         self.described[event.teller] = event
         self._forget_parts(self._part_bytes.note(event.teller, size_of(event)))
         self.life.update(event)
+        self._run = None
         for place in event.places:
             if 0 <= place.rank < RANKS_MAX:
                 self._name(place.rank, event.node, place.device)
 
     def window(self, event: events.JobWindow) -> None:
-        """Keep the newest window of each length."""
+        """Keep the newest window of each length, which after a clock was set back is one of later steps."""
         held = self.windows.get(event.length_s)
-        if (held is None and len(self.windows) < LENGTHS_MAX) or (held is not None and event.start_s >= held.start_s):
+        newer = held is not None and (event.start_s >= held.start_s or event.last_step > held.last_step)
+        if newer or (held is None and len(self.windows) < LENGTHS_MAX):
             self.windows[event.length_s] = event
             self._forget_windows(self._window_bytes.note(event.length_s, size_of(event)))
         if event.collectives and (event.length_s in self.traffic or len(self.traffic) < LENGTHS_MAX):
             self._keep_traffic(self.traffic.setdefault(event.length_s, deque()), event)
 
     def _keep_traffic(self, held: deque[events.JobWindow], event: events.JobWindow) -> None:
-        if held and event.start_s <= held[-1].start_s:
+        if held and event.start_s <= held[-1].start_s and event.last_step <= held[-1].last_step:
             return
+        while held and event.start_s <= held[-1].start_s:  # Their clock was ahead.
+            self._traffic_bytes.forget((event.length_s, held.pop().start_s))
         held.append(event)
         self._forget_traffic(self._traffic_bytes.note((event.length_s, event.start_s), size_of(event)))
         if len(held) > TRAFFIC_WINDOWS:
@@ -145,34 +154,51 @@ class JobBuffer:
             self._forget_traffic([first])
 
     def put(self, event: events.StepTimings) -> None:
-        """Add a message of wide rows.
+        """Add a message of wide rows; a run before is passed over, and the next one begins the steps again.
 
         Raises:
             ValueError: a column that numbers or counts holds fractions.
         """
         rank, step = _whole(event.rank), _whole(event.step)
+        start_s = _floats(event.start_s)
+        began_s = np.where(np.abs(start_s) <= events.LATEST_S, start_s + event.t0_s, np.nan)
+        own = ~(began_s + BEYOND_S < self._run_began_s(event.producer))
+        if rank.size and not own.any():
+            return
         speakers = event.speakers
         self._place(
             event.node, _whole(speakers.ranks).tolist(), _whole(speakers.world_sizes).tolist(), speakers.devices
         )
         if rank.size == 0:
             return
+        if self._is_of_next_run(step[own], began_s[own]):
+            self._begin_steps()
         told = {name: _floats(column) for name, column in event.phases.items() if name in LAYERS}
         told[events.STEP] = _floats(event.step_s)
         none = np.full(rank.size, np.nan)
-        settled = step >= self._settled_from(step)
-        for ring, kept in ((self.matrix, step >= 0), (self.phases, settled)):
+        settled = own & (step >= self._settled_from(step[own]))
+        for ring, kept in ((self.matrix, own & (step >= 0)), (self.phases, settled)):
             values = np.stack([told.get(name, none) for name in ring.layers])
             ring.put(rank[kept], step[kept], values[:, kept])
-        start_s = _floats(event.start_s)
-        known = np.abs(start_s) <= events.LATEST_S
-        self._mark(step[known], start_s[known] + event.t0_s)
+        known = own & np.isfinite(began_s)
+        self.matrix.mark(step[known], began_s[known])
 
-    def _mark(self, step: npt.NDArray[np.int64], began_s: npt.NDArray[np.float64]) -> None:
-        self.matrix.mark(step, began_s)
-        known = began_s[np.isfinite(began_s)]
-        if known.size:
-            self.stepped_s = max(float(known.max()), self.stepped_s or 0.0)
+    def _run_began_s(self, producer: str) -> float:
+        """When the run began that goes on; of its own steps, whose ``producer`` described it, any time is right."""
+        if self._run is None:
+            begun_s = self.life.begun_s
+            producers = {part.producer for part in self.described.values()}
+            self._run = producers, -math.inf if begun_s is None else begun_s
+        producers, began_s = self._run
+        return -math.inf if producer in producers else began_s
+
+    def _is_of_next_run(self, step: npt.NDArray[np.int64], began_s: npt.NDArray[np.float64]) -> bool:
+        """Whether steps are counted from the beginning after a silence: the run before was killed without a goodbye."""
+        known = (step >= 0) & (step <= STEP_MAX) & np.isfinite(began_s)
+        if not known.any() or step[known].min() > self.matrix.oldest or step[known].max() >= self.matrix.newest:
+            return False
+        last_s = self.matrix.began_s
+        return last_s is not None and bool(began_s[known].min() > last_s + LAUNCH_SILENT_S)
 
     def _place(self, node: str, ranks: list[int], world_sizes: list[int], devices: list[str]) -> None:
         for who, world_size, device in zip(ranks, world_sizes, devices, strict=True):

@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
 from paceline.events.silence import JOB_SILENT_S, WORKERS_SILENT_S
 from paceline.job_state import job_state, runs_twice
 from paceline.settings import BROKERS, aimed_at
@@ -79,8 +81,9 @@ def notice(snapshot: Snapshot, wanted: str | None) -> Notice | None:
         return Notice("wait", f"Job {wanted!r} has not reported yet", "Start it:", (RUN,))
     if snapshot.job is None:
         return None
-    said = _of_job(snapshot.job, snapshot.now_s)
-    running = [line.name for line in snapshot.jobs if line.ended_s is None and line.name != snapshot.job.name]
+    now_s = snapshot.now_s
+    said = _of_job(snapshot.job, now_s)
+    running = [line.name for line in snapshot.jobs if line.reports(now_s) and line.name != snapshot.job.name]
     if said and snapshot.job.ended_s is not None and running:
         return replace(said, text=f"{said.text} Another job runs: {running[0]}.")
     return said
@@ -155,7 +158,8 @@ def _unread(job: JobView, late_s: float) -> Notice:
 def _without_window_s(job: JobView) -> float:
     """Seconds of steps, by the job's own clock, that began after the newest window: of long steps only whole ones."""
     end_s = -math.inf if job.window is None else job.window.start_s + job.window.length_s
-    later = job.at_s[job.at_s > end_s]
+    times = job.at_s[np.isfinite(job.at_s)]
+    later = times[(times > end_s) & (times <= times[-1])] if times.size else times  # No clock that was set back since.
     return float(later.max() - later.min()) if later.size else 0.0
 
 

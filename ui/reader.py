@@ -84,7 +84,7 @@ class Reader:
     def snapshot(self, job: str | None, rank: int | None = None) -> Snapshot:
         """What is known now; of the jobs in full only ``job``, or the first of the list where it is None or gone."""
         with self._lock:
-            lines = self._shared("jobs", self._feed.lines)
+            lines = self._shared("jobs", partial(self._feed.lines, self._clock()))
             chosen = next((line for line in lines if line.name == job), lines[0] if lines else None)
             return Snapshot(
                 now_s=self._clock(),

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paceline import events
+from paceline.events.silence import JOB_SILENT_S
 from paceline.job_state import RUNNING, JobState, job_state, runs_twice
 from paceline.lost_time import shares
 from paceline.words import is_confirmed
@@ -52,6 +53,10 @@ class JobLine:
     def name(self) -> str:
         """What links and the picker call it: the job, with its cluster where that has a name of its own."""
         return name_of(self.cluster, self.job)
+
+    def reports(self, now_s: float) -> bool:
+        """Whether it runs at ``now_s``: one that was killed without a goodbye never ends, and is silent."""
+        return self.ended_s is None and self.last_s is not None and now_s - self.last_s <= JOB_SILENT_S
 
 
 @dataclass(frozen=True)
@@ -166,6 +171,11 @@ class Snapshot:
 def name_of(cluster: str, job: str) -> str:
     """A job's name on this page."""
     return job if cluster == "default" else f"{cluster}/{job}"
+
+
+def running_first(line: JobLine, now_s: float) -> tuple[bool, bool]:
+    """What sorts jobs that report before silent ones, and those before ended ones."""
+    return line.ended_s is not None, not line.reports(now_s)
 
 
 def line_of(buffer: JobBuffer, of_nodes: list[events.Finding]) -> JobLine:

@@ -73,6 +73,15 @@ class StepRing:
         column = step[kept] % self.steps
         np.fmax.at(self._at_s, column, at_s[kept])
 
+    @property
+    def began_s(self) -> float | None:
+        """When the newest step began of which that is known: of the times not the largest, for clocks are set back."""
+        if self.newest < 0:
+            return None
+        at_s = self._at_s[np.arange(self.oldest, self.newest + 1) % self.steps]
+        known = at_s[np.isfinite(at_s)]
+        return float(known[-1]) if known.size else None
+
     def last(self, count: int) -> tuple[Ints, Floats, npt.NDArray[np.float64]]:
         """The last ``count`` steps in order: step numbers, a copy of layers x ranks x steps, when each began."""
         if self.newest < 0:

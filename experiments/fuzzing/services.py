@@ -77,7 +77,7 @@ def _draw(data: bytes) -> None:
             feed.unusable(topic.short, str(error))
     for cluster, job in list(feed.jobs):
         feed.view(cluster, job)
-    assert len(feed.lines()) == len(feed.jobs)
+    assert len(feed.lines(0.0)) == len(feed.jobs)
     feed.topics()
     feed.machines.view()
     for one in feed.forecasts.all().values():

@@ -40,6 +40,8 @@ class Job:
     #: The newest window of each length.
     windows: dict[float, events.JobWindow] = field(default_factory=dict)
     ranks: dict[int, events.RankWindow] = field(default_factory=dict)
+    #: Ids of findings of the run before: their last revisions come after this run has begun.
+    earlier: set[str] = field(default_factory=set)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -48,8 +50,9 @@ class Job:
 
     @property
     def measured_s(self) -> float | None:
-        """When its newest window began."""
-        return max((window.start_s for window in self.windows.values()), default=None)
+        """When the window of its newest steps began: of the times not the largest, for clocks are set back."""
+        newest = max(self.windows.values(), key=lambda window: (window.last_step, window.start_s), default=None)
+        return None if newest is None else newest.start_s
 
     @property
     def window(self) -> events.JobWindow | None:
@@ -84,6 +87,7 @@ class Model:
             case events.RankWindow():
                 self._rank_window(event, at_s)
             case events.Finding():
+                self._begin_again(event)
                 self._put(self.findings, event, at_s, MOST_FINDINGS)
             case events.Suggestion():
                 self._put(self.suggestions, event, at_s, MOST_SUGGESTIONS)
@@ -116,13 +120,20 @@ class Model:
 
     def findings_of(self, jobs: Iterable[Job]) -> dict[tuple[str, str], list[events.Finding]]:
         """Newest revisions of the findings of each job's latest attempt, and of its nodes under its name, by job."""
-        attempts = {job.key: job.life.attempt for job in jobs}
-        found: dict[tuple[str, str], list[events.Finding]] = {key: [] for key in attempts}
+        known = {job.key: job for job in jobs}
+        found: dict[tuple[str, str], list[events.Finding]] = {key: [] for key in known}
         for held in self.findings.values():
-            key = held.event.cluster, held.event.job
-            if key in attempts and (held.event.attempt == attempts[key] or is_of_nodes(held.event)):
-                found[key].append(held.event)
+            job = known.get((held.event.cluster, held.event.job))
+            if job is not None and (_is_of(job, held.event) or is_of_nodes(held.event)):
+                found[job.key].append(held.event)
         return found
+
+    def _begin_again(self, event: events.Finding) -> None:
+        """With its first revision an id of the run before is one of the run that goes on."""
+        job = self.jobs.get((event.cluster, event.job))
+        if job is not None and event.revision == 1 and event.id in job.earlier:
+            job.earlier.remove(event.id)
+            self.findings.pop(event.id, None)
 
     def _describe(self, event: events.JobDescribed, at_s: float) -> None:
         job = self._job(event, at_s)
@@ -136,7 +147,7 @@ class Model:
         if job is None:
             return
         held = job.windows.get(event.length_s)
-        if (held is None or event.start_s >= held.start_s) and (held is not None or len(job.windows) < 8):
+        if (held is None and len(job.windows) < 8) or (held is not None and _is_newer(event, held)):
             job.windows[event.length_s] = event
 
     def _rank_window(self, event: events.RankWindow, at_s: float) -> None:
@@ -161,12 +172,21 @@ class Model:
             return None
         again = isinstance(event, events.JobDescribed) and held is not None and held.life.succeeded_by(event)
         if held is None or again or event.attempt > held.life.attempt:
-            held = self.jobs[key] = Job(event.cluster, event.job, JobLife(event.attempt))
+            earlier = self._findings_before(key, event.started_s) if again else set()
+            held = self.jobs[key] = Job(event.cluster, event.job, JobLife(event.attempt), earlier=earlier)
         held.heard_s = max(held.heard_s, at_s)
         if len(self.jobs) > MOST_JOBS:
             others = (other for other in self.jobs if other != key)
             del self.jobs[min(others, key=lambda other: self.jobs[other].heard_s)]
         return held
+
+    def _findings_before(self, key: tuple[str, str], at_s: float) -> set[str]:
+        """Ids of the findings of a job, not of its nodes, that were last reported before ``at_s``."""
+        return {
+            one
+            for one, held in self.findings.items()
+            if held.at_s < at_s and (held.event.cluster, held.event.job) == key and not is_of_nodes(held.event)
+        }
 
     def _put(self, book: dict[str, Heard], event: Any, at_s: float, most: int) -> None:
         held = book.get(event.id)
@@ -179,14 +199,24 @@ class Model:
             del book[max(book, key=lambda one: (order.get(book[one].event.state, 1), -book[one].at_s))]
 
 
+def _is_of(job: Job, finding: events.Finding) -> bool:
+    """Whether ``finding`` is of the run that is shown, and not of one before under its name."""
+    return finding.attempt == job.life.attempt and finding.id not in job.earlier
+
+
 def _end(window: events.JobWindow | events.RankWindow) -> float:
     return window.start_s + window.length_s
+
+
+def _is_newer(event: events.JobWindow | events.RankWindow, held: events.JobWindow | events.RankWindow) -> bool:
+    """Of two of a length: the later one, which after a clock was set back is that of later steps."""
+    return event.start_s >= held.start_s or event.last_step > held.last_step
 
 
 def _replaces(event: events.RankWindow, held: events.RankWindow) -> bool:
     """Whether ``event`` is the one to show: the newer of a length, and ``SHOWN_S`` unless that is late."""
     if event.length_s == held.length_s:
-        return event.start_s >= held.start_s
+        return _is_newer(event, held)
     if event.length_s == SHOWN_S:
         return _end(held) - _end(event) <= LATE_S
     return _end(event) - _end(held) > LATE_S

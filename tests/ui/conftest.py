@@ -81,7 +81,7 @@ def snapshot_of():
     """A snapshot of a feed, as the reader makes it."""
 
     def snapshot_of(feed, now_s=1001.0, state="connected", cause="", rank=None, **changed):
-        lines = feed.lines()
+        lines = feed.lines(now_s)
         made = Snapshot(
             now_s=now_s,
             connection=Connection(state, "127.0.0.1:9092", now_s - 5, cause),

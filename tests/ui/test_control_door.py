@@ -7,7 +7,7 @@ import pytest
 from paceline.control_client import ControlClient
 from tests.patience import PATIENCE_S
 from tests.ui.control_in_place import Control
-from ui.control_door import MOST_DOWNLOAD, MOST_WAITING, REMEMBERED, ControlDoor
+from ui.control_door import ASK_S, MOST_DOWNLOAD, MOST_WAITING, PROBLEM_S, REMEMBERED, ControlDoor
 
 
 @pytest.fixture
@@ -73,13 +73,93 @@ def test_no_change_waits_for_a_long_session_to_be_read(opened, until):
             return super().call(method, path, body, timeout_s)
 
     door = opened(Slow().client)
-    assert door.numbers("long") is None
+    assert door.numbers(LONG) == (None, "")
     until(reading.is_set)
     change = accept(door)
     until(lambda: door.change(change.number).said)
-    assert door.numbers("long") is None
+    assert door.numbers(LONG) == (None, "")
     answered.set()
-    until(lambda: door.numbers("long"))
+    until(lambda: door.numbers(LONG)[0])
+
+
+class Recorded(Control):
+    """Counts how often sessions were asked for, and numbers its answers about them."""
+
+    lists = reads = 0
+
+    def call(self, method, path, body=None, timeout_s=0.0):
+        answer = super().call(method, path, body, timeout_s)
+        self.lists += path == "/v1/sessions"
+        self.reads += path.endswith("/stat")
+        return answer | {"reads": self.reads} if path.endswith("/stat") else answer
+
+
+@pytest.fixture
+def looked(until):
+    """Makes doors whose seconds the test counts; and waits until sessions have been asked for again."""
+    made = []
+
+    def looked(control):
+        now_s = [100.0]
+        made.append(ControlDoor(control.client, monotonic=lambda: now_s[0]))
+
+        def later(by_s):
+            lists, now_s[0] = control.lists, now_s[0] + by_s
+            until(lambda: made[-1].sessions() and control.lists > lists)
+
+        return made[-1], later
+
+    yield looked
+    for one in made:
+        one.stop()
+
+
+def kept(name="one", state="stopped", started_s=1.0, updated_s=5.0):
+    return {"name": name, "state": state, "started_s": started_s, "updated_s": updated_s}
+
+
+LONG = kept("long")
+
+
+def test_why_numbers_cannot_be_read_is_kept_for_some_seconds(looked, until):
+    """Then they are asked for again: control was away for a moment."""
+    control = Recorded()
+    control.sessions, control.away = [kept()], "control is away"
+    door, later = looked(control)
+    until(lambda: door.numbers(kept())[1])
+    control.away = ""
+    later(ASK_S)
+    assert door.numbers(kept()) == (None, "control is away")
+    later(PROBLEM_S)
+    until(lambda: door.numbers(kept())[0])
+    assert door.numbers(kept())[1] == ""
+
+
+def test_a_session_that_is_recorded_again_has_numbers_of_its_own(looked, until):
+    """The name was deleted meanwhile; what was read of the first is not of the second."""
+    control = Recorded()
+    door, _ = looked(control)
+    until(lambda: door.numbers(kept())[0])
+    again = kept(started_s=9.0)
+    assert door.numbers(again) == (None, "")
+    until(lambda: door.numbers(again)[0])
+    assert door.numbers(again)[0]["reads"] > door.numbers(kept())[0]["reads"]
+
+
+@pytest.mark.parametrize("state", ["stopped", "interrupted", "failed"])
+def test_numbers_of_a_session_that_goes_on_no_more_are_kept_until_it_changes(looked, until, state):
+    """Recovered, an interrupted one says more."""
+    control = Recorded()
+    control.sessions = [kept(state=state)]
+    door, later = looked(control)
+    until(lambda: door.numbers(kept(state=state))[0])
+    later(ASK_S)
+    later(ASK_S)
+    assert door.numbers(kept(state=state))[0]["reads"] == 1
+    control.sessions = [kept(updated_s=6.0)]
+    later(ASK_S)
+    later(ASK_S)
+    until(lambda: (door.numbers(control.sessions[0])[0] or {"reads": 0})["reads"] == 2)
 
 
 def test_what_waits_and_what_is_remembered_is_bounded(opened):

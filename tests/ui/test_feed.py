@@ -9,6 +9,7 @@ from paceline.columns import durations, encoded, rows, whole
 from tests.balanced_job import BalancedJob
 from tests.ui.simulated_job import SimulatedJob
 from ui.feed import JOBS, Feed
+from ui.headline import headline
 
 
 def test_a_job_is_held_with_its_ranks_steps_and_places(played):
@@ -72,6 +73,71 @@ def test_another_run_of_the_same_attempt_starts_afresh(played, simulated_job, te
     assert view.steps.tolist() == [0, 1, 2, 3, 4]
     assert view.episodes == []
     assert view.places[3] == "gpu-02 cuda:1", "all nodes describe the same run"
+    tell(played, [simulated_job.finding(3, 99, "recovered")], 1201.0)
+    assert played.lines(1201.0)[0].lost_s == 0, "the last word on a finding of the run before"
+    tell(played, [simulated_job.finding(1, 99, "confirmed"), simulated_job.finding(2, 110, "confirmed")], 1202.0)
+    assert [[one.revision for one in episode] for episode in played.view("default", "demo").episodes] == [[1, 2]]
+
+
+def test_findings_reported_since_another_run_began_are_its_own(played, simulated_job, tell):
+    """On a page that reads them before it reads when the run began: what comes of them later is shown."""
+    tell(played, simulated_job.described(900.0, ended_s=990.0), 990.0)
+    tell(played, simulated_job.described(995.0), 995.0)
+    tell(played, [simulated_job.finding(3, 120, "confirmed")], 1010.0)
+    assert [episode[-1].revision for episode in played.view("default", "demo").episodes] == [3]
+
+
+def of_killed(sent):
+    """What a sidecar of the run before sent, which described another one."""
+    return [(topic, msgspec.structs.replace(event, producer=f"killed-{event.node}")) for topic, event in sent]
+
+
+@pytest.mark.parametrize("steps", [200, 6_000])
+def test_a_run_that_was_killed_without_a_goodbye_makes_way_for_the_next(simulated_job, tell, steps):
+    """Its steps are counted from 0: they are shown, not those of the run before, of which some come late."""
+    feed = Feed()
+    tell(feed, simulated_job.described(900.0))
+    for first in range(0, steps, 200):
+        tell(feed, simulated_job.timings(900.0 + 0.1 * first, first, 200))
+    tell(feed, simulated_job.described(5_000.0))
+    for first in range(0, 100, 20):
+        tell(feed, simulated_job.timings(5_000.0 + 2.0 * first, first, 20))
+    tell(feed, of_killed(simulated_job.timings(900.0 + 0.1 * steps, steps, 20)))
+    view = feed.view("default", "demo")
+    assert view.steps.tolist() == list(range(100))
+    assert np.isfinite(view.step_s).all()
+    assert view.at_s[0] >= 5_000.0
+    assert view.phase_steps == 100 - events.WARM_UP_STEPS
+
+
+def test_steps_from_before_the_run_that_is_described_are_passed_over(simulated_job, tell):
+    """A page that starts finds those of the run before still on the bus, and only the next one's description."""
+    feed = Feed()
+    tell(feed, simulated_job.described(5_000.0))
+    tell(feed, of_killed(simulated_job.timings(900.0, 5_000, 20)))
+    assert feed.view("default", "demo").steps.size == 0
+    tell(feed, simulated_job.timings(5_001.0, 0, 20))
+    assert feed.view("default", "demo").steps.tolist() == list(range(20))
+
+
+def test_rows_that_come_late_begin_no_run(simulated_job, tell):
+    """A node's spool is sent after an outage: its steps began before the newest that is shown."""
+    feed = Feed()
+    tell(feed, simulated_job.timings(940.0, 20, 80))
+    tell(feed, simulated_job.timings(900.0, 0, 20), 2_000.0)
+    assert feed.view("default", "demo").steps.tolist() == list(range(100))
+
+
+def test_a_clock_that_is_set_back_freezes_nothing(simulated_job, tell):
+    """Windows and steps of before are dated an hour ahead; later steps are the newer ones, and the job can end."""
+    feed = Feed()
+    tell(feed, simulated_job.described(4_500.0))
+    tell(feed, [*simulated_job.timings(4_590.0, 0, 100), simulated_job.window(4_600.0, 99)])
+    tell(feed, [*simulated_job.timings(1_000.0, 100, 100), simulated_job.window(1_010.0, 199)])
+    view = feed.view("default", "demo")
+    assert (view.window.last_step, headline(view).as_of_s) == (199, 1_010.0)
+    tell(feed, simulated_job.described(4_500.0, ended_s=1_020.0, exit_status=0))
+    assert feed.view("default", "demo").ended_s == 1_020.0
 
 
 def test_an_earlier_attempts_late_messages_are_passed_over(played, simulated_job, tell):
@@ -141,12 +207,14 @@ def test_jobs_are_bounded_and_the_longest_silent_is_forgotten(tell):
 
 
 def test_running_jobs_come_first_and_the_newest_of_them(tell):
-    """An ended job never stands before a running one."""
-    feed = Feed()
-    tell(feed, SimulatedJob(2, 1, 0, 0, "older").described(0.0), 1.0)
+    """An ended job never comes before a running one, nor one that was killed without a goodbye and is silent."""
+    feed, older = Feed(), SimulatedJob(2, 1, 0, 0, "older")
+    tell(feed, older.described(0.0), 1.0)
     tell(feed, SimulatedJob(2, 1, 0, 0, "newer").described(0.0), 2.0)
     tell(feed, SimulatedJob(2, 1, 0, 0, "ended").described(0.0, ended_s=3.0, exit_status=0), 3.0)
-    assert [line.job for line in feed.lines()] == ["newer", "older", "ended"]
+    assert [line.job for line in feed.lines(4.0)] == ["newer", "older", "ended"]
+    tell(feed, older.described(0.0), 100.0)
+    assert [line.job for line in feed.lines(101.0)] == ["older", "newer", "ended"]
 
 
 def test_a_job_has_ended_only_when_all_its_nodes_have(simulated_job, tell):
@@ -169,7 +237,7 @@ def test_a_node_with_a_sidecar_a_task_has_ended_when_all_of_its_parts_have(simul
     assert feed.view("default", "demo").ended_s is None
     tell(feed, [(topic, msgspec.structs.replace(ended[0][1], **part))])
     assert feed.view("default", "demo").ended_s == 9.0
-    assert feed.lines()[0].nodes == tuple(sorted({event.node for _, event in ended}))
+    assert feed.lines(1000.0)[0].nodes == tuple(sorted({event.node for _, event in ended}))
 
 
 def test_a_job_whose_killed_pod_was_replaced_has_ended_when_the_next_one_has(tell):

@@ -3,7 +3,7 @@ import pytest
 
 from tests.ui.test_machines import devices
 from ui.fleet_figure import fleet_figure
-from ui.fleet_tiles import BY_NAME, METRICS, TILES, searched, shown, throttled, tiles, worst_gpus
+from ui.fleet_tiles import BY_NAME, METRICS, TILES, running_on, searched, shown, throttled, tiles, worst_gpus
 from ui.machines import Machines
 from ui.snapshot import JobLine
 from ui.theme import DARK, LIGHT
@@ -111,6 +111,16 @@ def test_a_search_finds_nodes_gpus_jobs_and_ranges(fleet_of, find, nodes):
     fleet = fleet_of([(0.5, 0.5)] * 3)
     line = JobLine("default", "llm-7b", 0, None, None, None, nodes=("gpu-00000", "gpu-00002"))
     assert searched(fleet, [line], find).tolist() == nodes
+
+
+def test_a_node_is_of_the_job_that_reported_last():
+    """Not of one that was killed there without a goodbye, nor of one that has ended."""
+    killed = JobLine("default", "killed", 0, 10.0, 50.0, None, nodes=("n1", "n2"))
+    ended = JobLine("default", "ended", 0, 10.0, 999.0, 999.0, nodes=("n1",))
+    before, now = (
+        JobLine("default", name, 0, 900.0, at_s, None, nodes=("n1",)) for name, at_s in (("a", 990.0), ("b", 999.0))
+    )
+    assert running_on([now, before, killed, ended], 1000.0) == {"n1": now}
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from ui.headline import headline, works_longer
+from ui.headline import headline, reporting, works_longer
 
 
 @pytest.fixture
@@ -46,6 +46,13 @@ def test_unmeasured_waiting_is_not_zero(view):
     """A job whose waiting nobody measured has no share of waiting."""
     found = headline(dataclasses.replace(view, window=None, waiting_s=np.full_like(view.waiting_s, np.nan)))
     assert found.wait_ratio is None
+
+
+def test_ranks_that_left_long_ago_do_not_report(view):
+    """Their early steps are still on the heatmap; the last ones are of the others."""
+    step_s = np.ones((4, 3_000), np.float32)
+    step_s[2:, 500:] = np.nan
+    assert (reporting(view), reporting(dataclasses.replace(view, step_s=step_s))) == (4, 2)
 
 
 def test_before_the_first_step_nothing_is_measured(view):

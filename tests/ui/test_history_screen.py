@@ -9,6 +9,7 @@ import pytest
 from tests.derived_events import HOSTILE, finding
 from tests.ui.kept import HOUR_S, NOW_S, keep
 from tests.ui.opened_app import opened, text_of
+from tests.ui.simulated_job import SimulatedJob
 from ui.feed import Feed
 from ui.history_door import HistoryDoor
 
@@ -26,9 +27,9 @@ def open_page(snapshot_of):
     """The page over the archive at an address, as of ``NOW_S``."""
     doors = []
 
-    def open_page(url, query=None, feed=None):
+    def open_page(url, query=None, feed=None, **changed):
         doors.append(HistoryDoor(str(url), {}))
-        source = lambda job, rank=None: snapshot_of(feed or Feed(), now_s=NOW_S)  # noqa: E731
+        source = lambda job, rank=None: snapshot_of(feed or Feed(), **{"now_s": NOW_S, **changed})  # noqa: E731
         return opened(script, (source, doors[-1]), query)
 
     yield open_page
@@ -117,6 +118,30 @@ def test_a_jobs_history_has_episodes_pace_and_a_way_to_its_page(open_page, kept_
     assert [axis for axis in pace["layout"] if axis.startswith("yaxis")] == ["yaxis", "yaxis2", "yaxis3"]
     heard = open_page(kept_archive, {"job": "demo"}, played)
     assert 'href="job?job=demo' in text_of(heard)
+
+
+@pytest.mark.slow
+def test_only_a_job_that_reports_is_said_to_run(open_page, kept_archive, tell):
+    """Not one that has ended or is silent, nor any while the page connects or reads; above and in the table."""
+    feed, job = Feed(), SimulatedJob(2, 1, 0, 0, "llm-7b")
+    tell(feed, job.described(NOW_S - 60.0), NOW_S - 10.0)
+
+    def shown(**changed):
+        return text_of(open_page(kept_archive, {"job": "llm-7b", "past": "30d"}, feed, **changed))
+
+    running = shown()
+    assert "It is running now: <a" in running
+    assert ">live page</a>" in running
+    assert "It is silent: <a" in shown(now_s=NOW_S + 60.0)
+    for state in ("connecting", "reading", "lost", "failed"):
+        text = shown(state=state)
+        assert [words for words in ("running now", "live page", "last picture") if words in text] == []
+    tell(feed, job.described(NOW_S - 60.0, ended_s=NOW_S - 5.0, exit_status=0), NOW_S - 5.0)
+    ended = shown()
+    assert "running now" not in ended
+    assert ">last picture</a>" in ended
+    assert "It has ended: <a" in ended
+    assert ">its last picture</a>" in ended
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from paceline.events import CollectiveLine, JobWindow, RankPlace
@@ -51,6 +52,13 @@ def test_windows_of_any_length_are_bounded_in_bytes(small: JobBuffer) -> None:
     assert held == [float(at) for at in range(50 - len(held), 50)]
     assert 5 < len(held) <= 10
     assert small.windows[10.0].start_s == 49.0
+
+
+def test_windows_of_a_clock_that_was_ahead_go_where_later_steps_come(small: JobBuffer) -> None:
+    """In order of time, and each once."""
+    for start_s, last in ((10.0, 9), (3_600.0, 99), (20.0, 199), (20.0, 199), (3_600.0, 999)):
+        small.window(msgspec.structs.replace(window(0, "x"), start_s=start_s, last_step=last))
+    assert [(one.start_s, one.last_step) for one in small.traffic[10.0]] == [(10.0, 9), (20.0, 199), (3_600.0, 999)]
 
 
 def test_short_windows_are_bounded_in_number(small: JobBuffer) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from paceline.events import Evidence
+from tests.ui.simulated_job import SimulatedJob
 from ui.feed import Feed
 from ui.notices import DOCTOR, RUN, STREAMS, UP, aimed, notice, of_connection, standing
 
@@ -179,6 +180,19 @@ def test_an_ended_job_keeps_its_picture(played, simulated_job, tell, snapshot_of
     assert snapshot.job.steps.size == 100
 
 
+def test_beside_an_ended_job_only_one_that_reports_is_said_to_run(played, simulated_job, tell, snapshot_of):
+    """Another that was killed without a goodbye never ends, and runs no more."""
+    tell(played, simulated_job.described(900.0, ended_s=1000.0, exit_status=0))
+    tell(played, SimulatedJob(2, 1, 0, 0, "killed").described(0.0), 10.0)
+
+    def shown():
+        return notice(snapshot_of(played, job=played.view("default", "demo")), None).text
+
+    assert "Another job runs" not in shown()
+    tell(played, SimulatedJob(2, 1, 0, 0, "next").described(995.0), 1000.0)
+    assert "Another job runs: next." in shown()
+
+
 def test_a_failed_job_says_its_exit_status(played, simulated_job, tell, snapshot_of):
     """A failure is told with its number."""
     tell(played, simulated_job.described(900.0, ended_s=1000.0, exit_status=137))
@@ -206,6 +220,15 @@ def test_a_job_whose_windows_stop_says_so(played, simulated_job, tell, snapshot_
     assert re.fullmatch(r"The last [\d.]+ s of this job are not judged yet", found.title)
     assert "no stream worker" not in found.text
     assert commands(found)[0] == DOCTOR[0]
+
+
+def test_steps_of_a_clock_that_was_ahead_wait_for_no_verdict(simulated_job, tell, snapshot_of):
+    """They are dated after the newest step, for the clock was set back."""
+    feed = Feed()
+    for at_s, first in ((4_540.0, 0), (4_570.0, 20), (1_000.0, 40)):
+        tell(feed, simulated_job.timings(at_s, first, 20), 1_000.0)
+    tell(feed, [simulated_job.window(1_010.0, 59)])
+    assert notice(snapshot_of(feed), None) is None
 
 
 def test_a_job_of_long_steps_is_not_without_a_worker(simulated_job, tell, snapshot_of):

@@ -189,9 +189,25 @@ def test_two_sessions_stand_side_by_side(control, open_page, door, until):
     app = open_page()
     app.multiselect(key="session_compare").set_value(["one", "two"])
     app.run()
-    until(lambda: door.numbers("one") and door.numbers("two"))
+    until(lambda: all(door.numbers(one)[0] for one in control.sessions))
     app.run()
     text = text_of(app)
     assert "Utilisation, mean" in text
-    assert "0.5" in text
-    assert "0.75" in text
+    assert "50.0 %" in text
+    assert "75.0 %" in text
+
+
+@pytest.mark.slow
+def test_numbers_that_cannot_be_read_are_not_shown_as_a_table(control, open_page, door, until):
+    """Why is shown in its place."""
+    control.sessions = [session("one", "stopped"), session("two", "interrupted")]
+    app = open_page()
+    app.multiselect(key="session_compare").set_value(["one", "two"])
+    control.away = "no control at <i>"
+    app.run()
+    until(lambda: all(door.numbers(one)[1] for one in control.sessions))
+    app.run()
+    text = text_of(app)
+    assert "Not all of these sessions can be read" in text
+    assert "one: no control at &lt;i&gt;" in text
+    assert "Findings</td>" not in text

@@ -16,12 +16,25 @@ from paceline.gpu.throttle import in_words
 from .. import wording
 from ..figure_frame import written
 from ..fleet_figure import fleet_figure, told
-from ..fleet_tiles import AHEAD_S, BY_NAME, METRICS, Metric, Tiles, searched, shown, stale, throttled, tiles, worst_gpus
+from ..fleet_tiles import (
+    AHEAD_S,
+    BY_NAME,
+    METRICS,
+    Metric,
+    Tiles,
+    running_on,
+    searched,
+    shown,
+    stale,
+    throttled,
+    tiles,
+    worst_gpus,
+)
 from ..history_link import address
 from ..link import Link
 from ..machines import FleetView
 from ..notices import COLLECT, Notice, standing
-from ..snapshot import JobLine, Snapshot
+from ..snapshot import JobLine, Snapshot, running_first
 from ..step_ring import Ints
 from ..wording import Anchor, Cell, safe
 from . import charts, findings, frame, links, summary
@@ -152,7 +165,7 @@ def _worst(snapshot: Snapshot, nodes: Ints, metric: Metric, link: Link) -> None:
         source = _source(snapshot, metric)
         st.html(f'<div class="pl"><p class="muted">{source}</p></div>')
         return
-    jobs = {node: line for line in snapshot.jobs if line.ended_s is None for node in line.nodes}
+    jobs = running_on(snapshot.jobs, snapshot.now_s)
     head = [("node", ""), ("GPU", "n"), (metric.words, "n"), ("", ""), ("job", ""), ("updated", "n")]
     st.html(wording.table(head, [_worst_row(snapshot, int(row), metric, jobs, link) for row in rows]))
 
@@ -189,15 +202,15 @@ def _marks(snapshot: Snapshot, row: int) -> str:
 def _jobs(snapshot: Snapshot, link: Link) -> None:
     with st.container(border=True, key="jobs"):
         st.html('<div class="pl"><h2 style="margin-top:0">Jobs: running first, then by time lost</h2></div>')
-        wanted = link.find.strip().lower()
+        wanted, now_s = link.find.strip().lower(), snapshot.now_s
         found = [one for one in snapshot.jobs if not wanted or wanted in one.name.lower() or _on(one, link.find)]
         if not found:
             typed = wording.command("paceline run -- python train.py", snapshot.connection.brokers)
             st.html(f'<div class="pl"><p class="muted">No job: {typed}</p></div>')
             return
-        found.sort(key=lambda one: (one.ended_s is not None, -one.lost_gpu_hours, -one.lost_s, one.name))
+        found.sort(key=lambda one: (*running_first(one, now_s), -one.lost_gpu_hours, -one.lost_s, one.name))
         head = [("job, state", ""), ("ranks", "n"), ("findings", "n"), ("lost", "n"), ("updated", "n")]
-        st.html(wording.table(head, [_job(one, snapshot.now_s, link) for one in found[:JOBS_SHOWN]]))
+        st.html(wording.table(head, [_job(one, now_s, link) for one in found[:JOBS_SHOWN]]))
         if len(found) > JOBS_SHOWN:
             st.caption(f"and {len(found) - JOBS_SHOWN} more: search for a name")
 

@@ -24,7 +24,7 @@ from ..history_door import HistoryDoor, Told, told
 from ..history_link import PAST, Sought, next_month
 from ..line_figures import bars
 from ..notices import Notice
-from ..wording import safe
+from ..wording import Anchor, safe
 from . import charts, frame, history_job, links, summary
 from .frame import Shown, Source
 
@@ -143,11 +143,18 @@ def _body(shown: Shown, sought: Sought, answers: dict[str, Told], now_s: float) 
     with right:
         _causes(shown, answers["causes"])
     _table("Nodes, most lost first", "nodes", history_words.NODES, answers["nodes"], history_words.node_cells)
-    live = {line.name: shown.link.changed(node=None, find="").to("job", job=line.name) for line in shown.snapshot.jobs}
-    cells = partial(history_words.job_cells, live=live)
+    cells = partial(history_words.job_cells, pictures=_pictures(shown))
     _table("Jobs, newest first", "jobs", history_words.JOBS, answers["jobs"], cells)
     head = history_words.FINDINGS
     _table("Findings, newest first", "findings", head, answers["findings"], history_words.finding_cells)
+
+
+def _pictures(shown: Shown) -> dict[str, Anchor]:
+    """By job the way to its own page; of none while the page does not know what runs."""
+    snapshot, link = shown.snapshot, shown.link.changed(node=None, find="")
+    known = snapshot.jobs if snapshot.connection.state == "connected" else []
+    named = {line.name: "live page" if line.reports(snapshot.now_s) else "last picture" for line in known}
+    return {job: Anchor(text, link.to("job", job=job)) for job, text in named.items()}
 
 
 def _tiles(answers: dict[str, Told]) -> None:

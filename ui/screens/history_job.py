@@ -32,16 +32,28 @@ QUESTIONS = {"episodes": questions.episodes, "pace": questions.pace}
 def draw(shown: Shown, sought: Sought, answers: dict[str, Told], now_s: float) -> None:
     """The job in full."""
     with st.container(border=True, key="history_job"):
-        heard = any(line.name == sought.job for line in shown.snapshot.jobs)
-        link = cell(Anchor("its own page", shown.link.changed(node=None, find="").to("job", job=sought.job)))
-        now = f"It is running now: {link}." if heard else "It is not running now."
-        now = "" if shown.snapshot.connection.state == "lost" and not heard else now
+        now = _now(shown, sought.job)
         st.html(f'<div class="pl"><h2 style="margin-top:0">Job {safe(sought.job)}</h2><p class="muted">{now}</p></div>')
         stretch = _stretch(answers, sought.period(now_s))
         st.html('<div class="pl"><h2>Findings over time</h2></div>')
         _timeline(shown, answers["episodes"], stretch)
         st.html('<div class="pl"><h2>Step time</h2></div>')
         _pace(shown, answers["pace"])
+
+
+def _now(shown: Shown, job: str | None) -> str:
+    """Whether the job runs, with the way to its picture, for HTML; empty while the page does not know what runs."""
+    snapshot = shown.snapshot
+    if snapshot.connection.state != "connected":
+        return ""
+    line = next((line for line in snapshot.jobs if line.name == job), None)
+    if line is None:
+        return "It is not running now."
+    address = shown.link.changed(node=None, find="").to("job", job=line.name)
+    if line.reports(snapshot.now_s):
+        return f"It is running now: {cell(Anchor('its own page', address))}."
+    state = "is silent" if line.ended_s is None else "has ended"
+    return f"It {state}: {cell(Anchor('its last picture', address))}."
 
 
 def _stretch(answers: dict[str, Told], period: tuple[float, float]) -> tuple[float, float]:

@@ -59,7 +59,7 @@ def _draw(shown: Shown, door: ControlDoor | None, gate: TokenGate | None) -> Non
         _card(session, shown, door, issuer)
     if len(sessions) > CARDS:
         st.caption(f"and {len(sessions) - CARDS:,} more: `paceline session list`")
-    _compare(sessions, door)
+    _compare(sessions, shown, door)
 
 
 def _start(shown: Shown, door: ControlDoor, issuer: str) -> None:
@@ -172,14 +172,19 @@ def _file(door: ControlDoor, name: str, kind: str) -> bytes:
         return f"{error}\n".encode()
 
 
-def _compare(sessions: list[Mapping[str, Any]], door: ControlDoor) -> None:
-    names = [words.text(one, "name") for one in sessions if words.state(one)[1] not in ("starting", "damaged")]
-    if len(names) < 2:
+def _compare(sessions: list[Mapping[str, Any]], shown: Shown, door: ControlDoor) -> None:
+    named = {words.text(one, "name"): one for one in sessions if words.state(one)[1] not in ("starting", "damaged")}
+    if len(named) < 2:
         return
-    chosen = st.multiselect("Compare side by side", names, max_selections=4, key="session_compare")
+    picked = st.multiselect("Compare side by side", list(named), max_selections=4, key="session_compare")
+    chosen = [name for name in picked if name in named]  # One may have been deleted meanwhile.
     if len(chosen) < 2:
         return
-    numbers = [door.numbers(name) for name in chosen]
+    numbers, problems = zip(*(door.numbers(named[name]) for name in chosen), strict=True)
+    if any(problems):
+        reasons = ". ".join(f"{name}: {problem}" for name, problem in zip(chosen, problems, strict=True) if problem)
+        summary.draw_notice(Notice("lost", "Not all of these sessions can be read", f"{reasons}."), shown.brokers)
+        return
     if any(one is None for one in numbers):
         st.caption("Reading the sessions…")
         return

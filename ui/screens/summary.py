@@ -6,7 +6,7 @@ from paceline import words
 from paceline.lost_time import lost_s
 
 from .. import wording
-from ..headline import Headline, works_longer
+from ..headline import Headline, reporting, works_longer
 from ..notices import Notice, aimed, standing
 from ..snapshot import JobView, Snapshot
 from ..theme import CAUTION, FAINT, GOOD, SLOW
@@ -27,9 +27,8 @@ def draw_title(snapshot: Snapshot, title: str | None = None) -> None:
     state, tone = standing(job, now_s)
     if snapshot.connection.state in ("lost", "failed"):
         state, tone = f"{state} when last seen", "lost"
-    heard = sum(1 for row in job.step_s if (row == row).any())
     parts = [
-        f"{heard} of {job.world_size} ranks reporting",
+        f"{reporting(job)} of {job.world_size} ranks reporting",
         job.backend,
         f"attempt {job.attempt}" if job.attempt else "",
     ]

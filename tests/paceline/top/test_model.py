@@ -28,6 +28,16 @@ def test_the_newest_window_counts_in_whatever_order_they_come() -> None:
     assert held.jobs[JOB].ranks[0].start_s == 1010.0
 
 
+def test_a_clock_that_is_set_back_freezes_no_window() -> None:
+    """Of later steps is the newer one, of the job and of its ranks; and the job can end."""
+    held = after(described(), job_window(start_s=4_600.0, last_step=99), rank_window(0, start_s=4_600.0, last_step=99))
+    held.update(job_window(start_s=1_010.0, last_step=199), 1_500.0)
+    held.update(rank_window(0, start_s=1_010.0, last_step=199), 1_500.0)
+    assert (shown_start(held), held.jobs[JOB].ranks[0].start_s) == (1_010.0, 1_010.0)
+    held.update(described(ended_s=1_020.0, exit_status=0), 1_500.0)
+    assert held.jobs[JOB].life.ended_by(held.jobs[JOB].measured_s) == 1_020.0
+
+
 def test_ten_seconds_are_shown_unless_they_are_late() -> None:
     second = {"length_s": 1.0}
     assert shown_start(after(job_window(start_s=1015.0, **second))) == 1015.0
@@ -53,6 +63,22 @@ def test_another_run_of_the_same_attempt_is_shown_from_its_beginning() -> None:
     assert (held.jobs[JOB].life.ended_s, held.jobs[JOB].window, held.jobs[JOB].ranks) == (None, None, {})
     held = after(described(ended_s=1200.0), job_window(), described(ended_s=1200.0, exit_status=0))
     assert shown_start(held) == 1000.0
+
+
+def test_findings_of_an_earlier_run_are_not_those_of_the_next() -> None:
+    """Their last revision comes after the next has begun; with its first an id is one of the next run."""
+    held = after(described(ended_s=1200.0), finding(kind="device_fault", id="node", first_step=-1, last_step=-1))
+    held.update(finding(), 1150.0)
+    held.update(described(started_s=1300.0), 1300.0)
+    held.update(finding(revision=2, state="recovered"), 1301.0)
+
+    def shown() -> list[tuple[str, int]]:
+        (found,) = held.findings_of(held.jobs.values()).values()
+        return [(one.id, one.revision) for one in found]
+
+    assert shown() == [("node", 1)]
+    held.update(finding(), 1400.0)
+    assert shown() == [("node", 1), ("f1", 1)]
 
 
 def test_a_job_has_ended_when_its_last_node_has() -> None:
