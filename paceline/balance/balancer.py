@@ -142,6 +142,7 @@ class Balancer:
         piece = self._handout.take(samples)
         self._shape.check(piece, guess=samples is None and tokens is None)
         self._last, syncs = piece.batch, self._exchanges()
+        self._begin_round()
         weighted = self._weighted(loss, piece, tokens)
         if syncs and self._tokens.used:
             self._tokens.exchange()
@@ -210,6 +211,15 @@ class Balancer:
         """Whether this pass exchanges gradients; DDP decides that when the model is called, FSDP in the pass back."""
         called, self._syncs = self._syncs, None
         return self._wrapping.syncs() if called is None or self._wrapping.ddp is None else called
+
+    def _begin_round(self) -> None:
+        """Gradients exchanged before that are gone were thrown away without a step: they count no more.
+
+        GradScaler leaves a step out so, and scripts do. After an exchange every rank has gradients, so ranks agree.
+        """
+        if not self._round.passes and all(p.grad is None for p in self._wrapping.model.parameters()):
+            self._tokens.step()
+            self._skips = False
 
     def _weighted(self, loss: torch.Tensor, piece: Piece, tokens: float | torch.Tensor | None) -> torch.Tensor:
         if self._averaging is not None and self._averaging.local:

@@ -51,7 +51,8 @@ class Handout:
         self.followed = False
         #: Whether a checkpoint's shares are taken over.
         self.resumes = True
-        #: Number of the next batch to be trained on, and the highest number handed out.
+        #: Number of the next batch to be trained on, and the highest number that is decided: handed out, or that of the
+        #: batch that an epoch has no samples for.
         self.next = 0
         self.highest = -1
         #: The batch trained on last.
@@ -94,6 +95,11 @@ class Handout:
         self.highest = batch.number
         if not self.followed:
             self._train(self._pending.popleft())
+
+    def ended(self, turn: int, number: int) -> None:
+        """The pass called ``turn`` has no batch ``number``: a plan that comes now must not give it one elsewhere."""
+        if turn == self._pass:
+            self.highest = max(self.highest, number)
 
     def take(self, samples: int | None = None) -> Piece:
         """What the next loss is of: the oldest batch handed out, or the next ``samples`` of it.

@@ -132,6 +132,7 @@ class BalancedSampler(Sampler[list[int]]):
                 plan = handout.plan_at(number)
                 part = part_of(self.rank, plan.shares, start, self.size, drop_last=self.drop_last)
                 if part is None:
+                    handout.ended(turn, number)
                     return
                 handout.add(turn, Handed(number, epoch, part, plan))
             taken = order[part.start : part.start + 1] if part.filler else order[part.first : part.last]

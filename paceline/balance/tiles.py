@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .replan import ControllerConfig
 from .split import split
 from .worker import Worker
 
@@ -17,15 +18,21 @@ COMPILED = 8
 
 
 def fitting(tile: int, total: int, world: int) -> bool:
-    """Whether ``total`` can be shared out in tiles, with one for each rank at least."""
-    return tile > 0 and total % tile == 0 and total // tile >= world
+    """Whether ``total`` can be shared out in tiles: one for each rank at least, and equal ranks remain equal.
+
+    What the largest of equal shares grows by, no plan can give back; so little of it that no plan is worth it may be.
+    """
+    if not (tile > 0 and total % tile == 0 and total // tile >= world):
+        return False
+    largest = -(-(total // tile) // world) * tile
+    return largest <= (1 + ControllerConfig.least_gain) * -(-total // world)
 
 
 def for_compiled(total: int, world: int) -> int:
     """The largest tile up to that of compiled models in which ``total`` can be shared out.
 
-    >>> for_compiled(256, 8), for_compiled(36, 8), for_compiled(33, 8)
-    (8, 4, 1)
+    >>> for_compiled(256, 8), for_compiled(80, 4), for_compiled(56, 4), for_compiled(36, 8)
+    (8, 4, 2, 1)
     """
     halves = (COMPILED >> halved for halved in range(COMPILED.bit_length()))
     return next((tile for tile in halves if fitting(tile, total, world)), 1)

@@ -22,7 +22,7 @@ class TokenRound:
     """Counts tokens; ``used`` once there are any to count.
 
     All ranks make the same calls: ``weight`` for each pass, ``exchange`` before one that exchanges gradients, ``scale``
-    after it, ``step`` when the optimizer takes them.
+    after it, ``step`` when the optimizer takes them or they are thrown away.
     """
 
     def __init__(self, exchange: Exchange, world: int) -> None:
@@ -69,5 +69,5 @@ class TokenRound:
             torch._foreach_mul_(gradients, supposed / total)
 
     def step(self) -> None:
-        """The optimizer takes the gradients: what comes is of the next step."""
+        """The optimizer takes the gradients, or they were thrown away: what comes is of the next step."""
         self._since_step = 0.0

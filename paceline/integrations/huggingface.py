@@ -26,8 +26,19 @@ class PacelineCallback(TrainerCallback):  # type: ignore[misc]
         begin()
         return made
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Time this training, too, where the Trainer has ended one before."""
+        begin()
+
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Log what has come, where the Trainer is about to log."""
+        self._log(state, control)
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The same: with ``logging_strategy="epoch"`` the Trainer logs here alone."""
+        self._log(state, control)
+
+    def _log(self, state: Any, control: Any) -> None:
         if control.should_log and state.is_world_process_zero:
             values = taken()
             if values:

@@ -17,6 +17,6 @@ from paceline.integrations.inside import taken
 __all__ = ["report", "start", "stop"]
 
 
-def report(metrics: dict[str, Any], **options: Any) -> None:
+def report(metrics: dict[str, Any], *args: Any, **options: Any) -> None:
     """``ray.train.report`` with what was measured since the last time beside ``metrics``, which win."""
-    ray.train.report({**taken(), **metrics}, **options)
+    ray.train.report({**taken(), **metrics}, *args, **options)

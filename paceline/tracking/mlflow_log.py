@@ -69,7 +69,7 @@ class MlflowLog:
 
     def start(self) -> None:
         """Load MLflow's client, which takes seconds, and log from then on."""
-        if not self._thread.is_alive() and self._until_s is None:
+        if self._thread.ident is None and self._until_s is None:
             self._thread.start()
 
     def add(self, entry: Entry) -> None:
@@ -101,7 +101,7 @@ class MlflowLog:
 
     def _run(self) -> None:
         os.environ.update(CLIENT)
-        with contextlib.suppress(ImportError):  # Told when there is something to log.
+        with contextlib.suppress(Exception):  # Reported when there is something to log.
             import mlflow  # noqa: F401
         while (due := self._next()) is not None:
             batch = _together(due)

@@ -52,10 +52,11 @@ class RankSocket:
         return [run for runs in self._said.values() for run in runs]
 
     def tell(self, told: Told, trackers: set[str]) -> None:
-        """Tell ``told`` to ranks that have a run of one of these ``trackers`` open."""
-        data = encode_told(told)
+        """Send ``told`` to ranks that have runs of these ``trackers`` open, for those of them that they have."""
         for connection, runs in list(self._said.items()):
-            if len(data) <= MOST_BYTES and any(run.tracker in trackers for run in runs):
+            named = trackers & {run.tracker for run in runs}
+            data = encode_told(told._replace(trackers=tuple(sorted(named))))
+            if named and len(data) <= MOST_BYTES:
                 with contextlib.suppress(OSError):  # It takes nothing now; the next point comes in a second.
                     connection.send(data)
 

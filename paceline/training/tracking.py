@@ -21,6 +21,7 @@ from paceline.training.tracking_words import (
     CALLBACK,
     MOST_BYTES,
     TRACKING_VARIABLE,
+    WANDB,
     OpenRun,
     Told,
     decode_told,
@@ -83,8 +84,10 @@ class Tracking:
             runs.append(OpenRun(CALLBACK))
         self._tell(encode_runs(runs))
         for told in self._hear():
-            callback.waiting.append(told)
-            self._log(told)
+            if CALLBACK in told.trackers:
+                callback.waiting.append(told)
+            if WANDB in told.trackers:
+                self._log(told)
 
     def _log(self, told: Told) -> None:
         if self._failed:

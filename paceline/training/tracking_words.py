@@ -34,11 +34,13 @@ class OpenRun(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What is to be logged: numbers and texts by name, and tags."""
+    """What is to be logged: numbers and texts by name, and tags; and by which trackers of those that rank 0 logs to."""
 
     values: dict[str, float]
     texts: dict[str, str]
     tags: list[str]
+    #: A tracking process of an earlier version names none and means all.
+    trackers: tuple[str, ...] = (WANDB, CALLBACK)
 
 
 def without_secret(address: str) -> str:
@@ -70,15 +72,16 @@ def decode_told(data: bytes) -> Told | None:
     """What the tracking process told; None where that was something else.
 
     >>> decode_told(encode_told(Told({"paceline/step": 3}, {}, ["paceline:straggler"])))
-    Told(values={'paceline/step': 3}, texts={}, tags=['paceline:straggler'])
+    Told(values={'paceline/step': 3}, texts={}, tags=['paceline:straggler'], trackers=('wandb', 'callback'))
     >>> decode_told(b"["), decode_told(b'{"values":{"a":"b"},"texts":{},"tags":[]}')
     (None, None)
     """
     try:
         told = json.loads(data)
         values, texts, tags = dict(told["values"]), dict(told["texts"]), list(told["tags"])
+        trackers = tuple(told.get("trackers", (WANDB, CALLBACK)))
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
     numbers = all(type(value) in (int, float) for value in values.values())
-    words = all(isinstance(word, str) for word in [*values, *texts, *texts.values(), *tags])
-    return Told(values, texts, tags) if numbers and words else None
+    words = all(isinstance(word, str) for word in [*values, *texts, *texts.values(), *tags, *trackers])
+    return Told(values, texts, tags, trackers) if numbers and words else None

@@ -154,6 +154,12 @@ class RankFindings(StoredDecision):
         for rank, most in enumerate(event.most[: len(shares)]):
             if most is not None and shares[rank] >= most:
                 less[rank] = 0.0  # It is short of memory; whether it is slow, too, cannot be told.
+        less[peers - shares <= event.tile] = 0.0  # Shares are whole tiles: one less is rounding.
+        ready = np.full(len(shares), np.nan)
+        known = [np.nan if seconds is None else seconds for seconds in event.ready_s[: len(shares)]]
+        ready[: len(known)] = known
+        # Who is ready clearly before its peers could take more: its share is a start that nobody measured, or old.
+        less[ready < (1.0 - LESS / 2) * median_of_others(ready)] = 0.0
         slow = np.flatnonzero(less >= LESS).tolist()
         if self.shares.get(TOGETHER) is not None or len(slow) > MOST_SINGLE:
             return self._many_slow(event, window, less, peers)

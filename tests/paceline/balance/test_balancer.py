@@ -89,3 +89,16 @@ def test_what_was_trained_on_counts_not_what_was_handed_out(given: Any) -> None:
     balancer.backward(model(given.torch.ones(8, 4, dtype=given.torch.float64)).mean())
     assert sampler.state_dict()["samples"] == 8
     assert sampler.state_dict()["batch"] == 1
+
+
+def test_tokens_of_a_step_that_was_left_out_do_not_count(given: Any) -> None:
+    """GradScaler leaves steps out, and scripts throw gradients away: the next gradient is a mean all the same."""
+    model, optimizer, sampler, balancer = made(given)
+    data = given.torch.ones(40, 4, dtype=given.torch.float64)
+    found = []
+    for indices in sampler:
+        for part in (indices[:5], indices[5:]):  # Two exchanges make one step.
+            balancer.backward(model(data[part]).mean(), tokens=len(part), samples=len(part))
+        found.append(float(model.bias.grad))
+        optimizer.zero_grad()
+    assert found == pytest.approx([1.0] * 5, rel=1e-12)

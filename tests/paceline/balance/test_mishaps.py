@@ -21,6 +21,7 @@ def found(ranks: Callable[..., Any]) -> dict[str, list[Any]]:
         "too_small",
         "unlike",
         "in_step",
+        "left_out",
         "viewed",
         "restarted",
         "strange_checkpoints",
@@ -39,6 +40,11 @@ def test_where_no_step_can_be_skipped_the_next_start_begins_lower(found: dict[st
         assert next_start[0] == "BalanceError"
         assert "can take at most 56 samples and the global batch is 64" in next_start[1]
         assert overruled == [32, 32]
+
+
+def test_a_step_that_was_left_out_takes_no_other_with_it(found: dict[str, list[Any]]) -> None:
+    """Where no rank steps after one ran out of memory, the step that follows is taken."""
+    assert found["left_out"] == [[True, False, True]] * 2
 
 
 @pytest.mark.parametrize("case", ["sharded", "in_step", "viewed"])

@@ -62,6 +62,31 @@ def test_shares_that_nobody_measured_name_nobody(changed):
     assert told(job, RankFindings(), 5, **changed) == []
 
 
+@pytest.mark.parametrize(
+    ("shares", "ready_s", "tile"),
+    [
+        ([24, 24, 16, 16], [0.252, 0.255, 0.169, 0.174], 8),
+        ([24, 24, 16], [0.259, 0.251, 0.171], 8),
+        ([5, 5, 4, 4], [0.060, 0.061, 0.050, 0.051], 1),
+        ([5, 5, 4, 4], [None, 0.061, None], 1),
+    ],
+    ids=["tiles", "micro-batches", "few samples", "not measured"],
+)
+def test_a_rank_that_takes_one_tile_less_is_not_called_slow(shares, ready_s, tile):
+    """Shares are whole tiles: that much is rounding."""
+    job = BalancedJob((100.0,) * len(shares))
+    assert told(job, RankFindings(), 9, version=3, shares=shares, ready_s=ready_s, tile=tile) == []
+
+
+def test_a_rank_that_is_ready_before_its_peers_is_not_called_slow():
+    """As where shares follow a node's rating that does not hold."""
+    job = BalancedJob((100.0,) * 4)
+    started = {"version": 1, "shares": [64, 64, 64, 32]}
+    assert told(job, RankFindings(), 9, ready_s=[0.654, 0.664, 0.645, 0.338], **started) == []
+    found = told(job, RankFindings(), 3, ready_s=[0.654, None, 0.645, None], **started)
+    assert {one.ranks[0] for one in found} == {3}
+
+
 def test_a_rank_at_the_cap_of_its_memory_is_not_called_slow():
     """It takes less because more does not fit."""
     job = BalancedJob((100.0,) * 4)

@@ -245,6 +245,24 @@ def in_step(rank: int, world: int) -> list[str]:
     return said(step)
 
 
+def left_out(rank: int, world: int) -> list[bool]:
+    """A step that no rank takes after one ran out of memory in it: whether that step, and the next, move weights."""
+    middle = Failing()
+    model = DistributedDataParallel(network(middle))
+    sampler, optimizer, balancer = parts(model)
+    drawn = batches(sampler)
+    moved = []
+    for number in range(3):
+        before = trained.weights(model)
+        middle.back = number == 1 and rank == 0
+        one_step(balancer, model, *next(drawn))
+        if number != 1:
+            optimizer.step()
+        optimizer.zero_grad()
+        moved.append(trained.apart(trained.weights(model), before) > 0)
+    return moved
+
+
 def viewed(rank: int, world: int) -> list[Any]:
     """Gradients that are kept as views of one bucket do not tell which of them have come."""
     middle = Failing()
@@ -343,6 +361,7 @@ CASES: dict[str, Callable[[int, int], Any]] = {
     "too_small": too_small,
     "unlike": unlike,
     "in_step": in_step,
+    "left_out": left_out,
     "viewed": viewed,
     "restarted": restarted,
     "strange_checkpoints": strange_checkpoints,
