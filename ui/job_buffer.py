@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from paceline import events
 from paceline.events.silence import LAUNCH_SILENT_S
+from paceline.events.windows import is_newer
 from paceline.held_bytes import HeldBytes, size_of
 from paceline.job_life import BEYOND_S, JobLife, stages_of
 
@@ -134,8 +135,7 @@ class JobBuffer:
     def window(self, event: events.JobWindow) -> None:
         """Keep the newest window of each length, which after a clock was set back is one of later steps."""
         held = self.windows.get(event.length_s)
-        newer = held is not None and (event.start_s >= held.start_s or event.last_step > held.last_step)
-        if newer or (held is None and len(self.windows) < LENGTHS_MAX):
+        if (held is None and len(self.windows) < LENGTHS_MAX) or (held is not None and is_newer(event, held)):
             self.windows[event.length_s] = event
             self._forget_windows(self._window_bytes.note(event.length_s, size_of(event)))
         if event.collectives and (event.length_s in self.traffic or len(self.traffic) < LENGTHS_MAX):

@@ -20,6 +20,8 @@ LONGEST_NAME, LONGEST_TITLE, LONGEST_TEXT, LONGEST_LINE = 200, 300, 1_500, 400
 MOST_LINES, MOST_NAMES = 12, 64
 
 Lasts = Literal["run", "attempt", "on"]
+#: How a finding ends whose trouble goes on, as one of many or under another finding.
+_REPLACED = "another finding reports it"
 #: Verdicts on a running job that count no steps.
 _WHILE_IT_RUNS = frozenset(("configuration_mismatch", "balanced_straggler"))
 
@@ -93,7 +95,7 @@ def of_finding(finding: Finding, at_s: float) -> Alert:
         text=_line(finding.summary, LONGEST_TEXT),
         lines=_lines([cost(finding), *(f"{measured(item)} ({item.rule})" for item in finding.evidence)]),
         fires=fires,
-        ending="" if fires else _line(finding.state, LONGEST_NAME),
+        ending="" if fires else _line(_REPLACED if finding.replaced_by else finding.state, LONGEST_NAME),
         of_node=is_of_nodes(finding),
         lasts=_lasts(finding),
         starts_s=at_s,

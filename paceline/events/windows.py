@@ -78,6 +78,11 @@ class JobWindow(Window, frozen=True, kw_only=True, tag="job"):
     collectives: list[CollectiveLine] = []
 
 
+def is_newer(window: RankWindow | JobWindow, held: RankWindow | JobWindow) -> bool:
+    """Whether ``window`` is the later of two of a length: after a clock was set back, the one of later steps."""
+    return window.start_s >= held.start_s or window.last_step > held.last_step
+
+
 #: What tells joules: the device's counter, power x time, or some of each.
 EnergySource = Literal["counter", "power", "mixed"]
 #: How joules are split among jobs that share a GPU: by the memory of their processes, or evenly.

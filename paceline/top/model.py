@@ -11,6 +11,7 @@ from typing import Any
 from paceline import events
 from paceline.events.findings import STATE_ORDER, is_of_nodes
 from paceline.events.silence import WORKERS_SILENT_S
+from paceline.events.windows import is_newer
 from paceline.job_life import JobLife
 
 MOST_JOBS, KEPT_RANKS, MOST_FINDINGS, MOST_SUGGESTIONS = 1_000, 4_096, 5_000, 2_000
@@ -147,7 +148,7 @@ class Model:
         if job is None:
             return
         held = job.windows.get(event.length_s)
-        if (held is None and len(job.windows) < 8) or (held is not None and _is_newer(event, held)):
+        if (held is None and len(job.windows) < 8) or (held is not None and is_newer(event, held)):
             job.windows[event.length_s] = event
 
     def _rank_window(self, event: events.RankWindow, at_s: float) -> None:
@@ -208,15 +209,10 @@ def _end(window: events.JobWindow | events.RankWindow) -> float:
     return window.start_s + window.length_s
 
 
-def _is_newer(event: events.JobWindow | events.RankWindow, held: events.JobWindow | events.RankWindow) -> bool:
-    """Of two of a length: the later one, which after a clock was set back is that of later steps."""
-    return event.start_s >= held.start_s or event.last_step > held.last_step
-
-
 def _replaces(event: events.RankWindow, held: events.RankWindow) -> bool:
     """Whether ``event`` is the one to show: the newer of a length, and ``SHOWN_S`` unless that is late."""
     if event.length_s == held.length_s:
-        return _is_newer(event, held)
+        return is_newer(event, held)
     if event.length_s == SHOWN_S:
         return _end(held) - _end(event) <= LATE_S
     return _end(event) - _end(held) > LATE_S

@@ -95,9 +95,9 @@ class RankFindings(StoredDecision):
         ranks = len(event.shares)
         coverage = Coverage(ranks_expected=ranks, ranks_heard=ranks, events_missing=self.sequences.missing)
         memory, slow = self._memory(event), self._slow(event, window)
-        joined = self.memory.get(TOGETHER) is not None, self.shares.get(TOGETHER) is not None
-        said = [finding(one, _memory_said(one, joined=joined[0]), job, coverage) for one in memory]
-        return said + [finding(one, _share_said(one, joined=joined[1]), job, coverage) for one in slow]
+        joined = self.memory.get(TOGETHER), self.shares.get(TOGETHER)
+        said = [finding(one, _memory_said(one, joined[0]), job, coverage) for one in memory]
+        return said + [finding(one, _share_said(one, joined[1]), job, coverage) for one in slow]
 
     def _memory(self, event: BalanceObserved) -> list[MemoryEpisode]:
         """The ranks that ran out of memory since the last observation, and those that have not for a while."""
@@ -155,11 +155,11 @@ class RankFindings(StoredDecision):
             if most is not None and shares[rank] >= most:
                 less[rank] = 0.0  # It is short of memory; whether it is slow, too, cannot be told.
         less[peers - shares <= event.tile] = 0.0  # Shares are whole tiles: one less is rounding.
-        ready = np.full(len(shares), np.nan)
-        known = [np.nan if seconds is None else seconds for seconds in event.ready_s[: len(shares)]]
-        ready[: len(known)] = known
-        # Who is ready clearly before its peers could take more: its share is a start that nobody measured, or old.
-        less[ready < (1.0 - LESS / 2) * median_of_others(ready)] = 0.0
+        known = {rank: ready_s for rank, ready_s in enumerate(event.ready_s[: len(shares)]) if ready_s is not None}
+        if len(known) > 1:
+            ranks, ready = np.array(list(known)), np.array(list(known.values()))
+            # Who is ready clearly before its peers could take more: its share is a start that nobody measured, or old.
+            less[ranks[ready < (1.0 - LESS / 2) * median_of_others(ready)]] = 0.0
         slow = np.flatnonzero(less >= LESS).tolist()
         if self.shares.get(TOGETHER) is not None or len(slow) > MOST_SINGLE:
             return self._many_slow(event, window, less, peers)
@@ -211,8 +211,8 @@ def median_of_others(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return median
 
 
-def _memory_said(episode: MemoryEpisode, *, joined: bool) -> Said:
-    """``joined``: all ranks with this trouble have a finding together now."""
+def _memory_said(episode: MemoryEpisode, together: MemoryEpisode | None) -> Said:
+    """``together``: that of all ranks with this trouble, while there is one."""
     seen, who = episode.measured, _who(episode)
     times = f"{seen.times} time{'s'[: seen.times - 1]}"
     if episode.subject == TOGETHER:
@@ -234,12 +234,14 @@ def _memory_said(episode: MemoryEpisode, *, joined: bool) -> Said:
     told = [number("out_of_memory", seen.times, "steps", 0.0, rule)]
     if seen.most is not None:
         told.append(number("most", seen.most, "samples", None, "what it takes of a batch at most from now on"))
-    over = _JOINED.format(who) if joined and episode.subject != TOGETHER else over
-    return Said(_subject("out_of_memory", episode), told, summary, over=over, severity="warning", confidence=_SURE)
+    by = _joined(episode, together)
+    over = _JOINED.format(who) if by is not None else over
+    subject = _subject("out_of_memory", episode)
+    return Said(subject, told, summary, over=over, severity="warning", confidence=_SURE, replaced_by=by)
 
 
-def _share_said(episode: ShareEpisode, *, joined: bool) -> Said:
-    """``joined``: all ranks with this trouble have a finding together now."""
+def _share_said(episode: ShareEpisode, together: ShareEpisode | None) -> Said:
+    """``together``: that of all ranks with this trouble, while there is one."""
     seen, who = episode.measured, _who(episode)
     since = f"from batch {episode.first_step}"
     if episode.subject == TOGETHER:
@@ -256,12 +258,22 @@ def _share_said(episode: ShareEpisode, *, joined: bool) -> Said:
         over = f"{who} takes as many samples as its peers again; it was slow {since} to {episode.last_step}."
     rule = f"samples of a batch, by the balancer; reported from {LESS:.0%} less than the median of the others"
     told = [number("share", seen.share, "samples", seen.peers, rule)]
-    over = _JOINED.format(who) if joined and episode.subject != TOGETHER else over
-    return Said(_subject("balanced_straggler", episode), told, summary, over=over, severity="info")
+    by = _joined(episode, together)
+    over = _JOINED.format(who) if by is not None else over
+    return Said(_subject("balanced_straggler", episode), told, summary, over=over, severity="info", replaced_by=by)
 
 
-#: The last word of a rank's own finding where others have the same trouble.
-_JOINED = "{} is one of many with this trouble now: one finding names them all."
+#: The subject of the finding of many, and the last word of a rank's own then.
+_MANY, _JOINED = "many ranks", "{} is one of many with this trouble now: one finding names them all."
+
+
+def _joined(
+    episode: MemoryEpisode | ShareEpisode, together: MemoryEpisode | ShareEpisode | None
+) -> tuple[str, int] | None:
+    """The finding that reports a rank's trouble from now on."""
+    if together is None or episode.subject == TOGETHER:
+        return None
+    return _MANY, int(together.first)
 
 
 def _ranks(episode: MemoryEpisode | ShareEpisode) -> tuple[int, ...]:
@@ -274,5 +286,5 @@ def _who(episode: MemoryEpisode | ShareEpisode) -> str:
 
 
 def _subject(kind: Any, episode: MemoryEpisode | ShareEpisode) -> Subject:
-    name = "many ranks" if episode.subject == TOGETHER else f"rank {episode.subject}"
+    name = _MANY if episode.subject == TOGETHER else f"rank {episode.subject}"
     return Subject(kind, name, ranks=_ranks(episode), has_steps=False)

@@ -88,7 +88,15 @@ class Crowds(Stored):
                 order = [one for one in order if one[0] != sort]
             if not self.sorts[sort].members:
                 del self.sorts[sort]
-        return [finding for _, finding in order] + together
+        return [self._known(finding) for finding in (*(one for _, one in order), *together)]
+
+    def _known(self, finding: Finding) -> Finding:
+        """``finding``; where one that is reported with many takes its place, that of them all is named."""
+        by = finding.replaced_by
+        if not by:
+            return finding
+        crowd = next((one.crowd for one in self.sorts.values() if one.crowd is not None and by in one.members), None)
+        return finding if crowd is None else msgspec.structs.replace(finding, replaced_by=crowd.id)
 
     def _update(self, name: str, findings: list[Finding], *, last: bool) -> list[Finding] | None:
         """Take in what is new of one sort; what is reported in its place, None where it is reported as it is."""
@@ -125,7 +133,7 @@ class Crowds(Stored):
         crowd.nodes = _nodes(findings, crowd.nodes)
         if not sort.members:
             sort.crowd = None
-            return [_over(crowd, findings[-1], name)]
+            return [_over(crowd, findings, name)]
         crowd.example = _gravest(sort, findings, crowd.example)
         lost_s, gpu_hours = _cost(sort, crowd)
         moved = crowd.state != _state(sort, crowd)
@@ -234,8 +242,9 @@ def _bare(finding: Finding) -> Finding:
     return msgspec.structs.replace(finding, evidence=[], exonerated=[], summary="")
 
 
-def _over(crowd: _Crowd, ended: Finding, name: str) -> Finding:
-    """The last revision of a finding for many: the last of its members has ended. All nodes share what it cost."""
+def _over(crowd: _Crowd, last: list[Finding], name: str) -> Finding:
+    """The last revision of a finding for many: the ``last`` of its members have ended. All nodes share what it cost."""
+    ended, by = last[-1], {one.replaced_by or "" for one in last}
     lost_s, gpu_hours = max(crowd.lost_s, crowd.ended[0]), max(crowd.gpu_hours, crowd.ended[1])
     return msgspec.structs.replace(
         ended,
@@ -249,6 +258,7 @@ def _over(crowd: _Crowd, ended: Finding, name: str) -> Finding:
         evidence=[],
         exonerated=[],
         summary=f"None of the {_plural(name)} has a finding of this kind any more. The last: {ended.summary}",
+        replaced_by=ended.replaced_by if len(by) == 1 else msgspec.UNSET,
     )
 
 

@@ -77,6 +77,8 @@ class Said(NamedTuple):
     confidence: float | None = None
     #: Where ranks wait for each other in a collective that does not end, or where one ended.
     blocked: Blocked | None = None
+    #: Which finding of its kind takes its place where it ends: the name of its subject, and where it began.
+    replaced_by: tuple[str, int] | None = None
 
 
 def finding(episode: Episode[Any, Any], said: Said, job: JobKey, coverage: Coverage) -> Finding:
@@ -109,6 +111,8 @@ def finding(episode: Episode[Any, Any], said: Said, job: JobKey, coverage: Cover
         exonerated=list(said.cleared),
         summary=(said.over or _no_longer(said.summary, episode)) if over else said.summary,
     )
+    if over and said.replaced_by is not None:
+        made = msgspec.structs.replace(made, replaced_by=finding_id(*job, subject.kind, *said.replaced_by))
     return made if said.blocked is None else _with_place(made, said.blocked)
 
 

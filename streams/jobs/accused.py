@@ -31,6 +31,14 @@ class Accused(Protocol):
         """The subject of a finding on it, or on ``what`` of it."""
 
 
+class Speaker(NamedTuple):
+    """Who speaks for a rank or unit from now on: a rank, node, switch or tensor group, and where its episode began."""
+
+    kind: str
+    name: str
+    first: int
+
+
 class AccusedRank(NamedTuple):
     """One rank, and what is known of its place in the job."""
 
@@ -50,7 +58,7 @@ class AccusedRank(NamedTuple):
 
     def subject(self, what: str = "") -> Subject:
         """The subject of a finding on the rank, or on ``what`` of it."""
-        name = f"rank {self.rank}" + (f" in {self.group}" if self.group else "") + (f" {what}" if what else "")
+        name = _name("rank", str(self.rank), self.group, what)
         return Subject(
             "straggler",
             name,
@@ -86,15 +94,26 @@ class AccusedUnit(NamedTuple):
 
     def subject(self, what: str = "") -> Subject:
         """The subject of a finding on the unit, or on ``what`` of it."""
-        name = f"{self.kind} {self.name}" + (f" in {self.group}" if self.group else "") + (f" {what}" if what else "")
+        name = _name(self.kind, self.name, self.group, what)
         group = f"{self.kind} {self.name}" if self.kind != NODE else self.group
         return Subject("straggler", name, tuple(self.ranks), self.stage, group, tuple(self.nodes), tuple(self.devices))
 
 
-def spoken_for(who: Accused, within: tuple[str, str], episode: Episode[Any, Any]) -> str:
-    """What is said of one whose episode ends because the unit ``within``, kind and name, is late as a whole."""
+def _name(kind: str, name: str, group: str | None, what: str = "") -> str:
+    """The name of a subject, as it goes into the id of its finding."""
+    return f"{kind} {name}" + (f" in {group}" if group else "") + (f" {what}" if what else "")
+
+
+def replaced_by(who: Accused, speaker: Speaker | None) -> tuple[str, int] | None:
+    """The finding that takes the place of that on ``who``, found in the same group: its subject, and its beginning."""
+    return None if speaker is None else (_name(speaker.kind, speaker.name, who.group), speaker.first)
+
+
+def spoken_for(who: Accused, speaker: Speaker, episode: Episode[Any, Any]) -> str:
+    """What is said of one whose episode ends because the unit ``speaker`` is late as a whole."""
     since = f"it was slow from step {episode.first_step}"
-    return f"{who.words()} is late with most of {' '.join(within)}, whose own finding reports it now; {since}."
+    unit = f"{speaker.kind} {speaker.name}"
+    return f"{who.words()} is late with most of {unit}, whose own finding reports it now; {since}."
 
 
 def back_among_peers(rank: Accused, episode: Episode[Any, Any]) -> str:

@@ -230,6 +230,7 @@ class Phases(Stored):
             config.straggler,
             TOGETHER * config.tick_s,
             replaced=one.replaced,
+            by=self.stragglers.speaker_of(episode.subject) if one.replaced else None,
             steady=usual >= 0.5,
         )
 

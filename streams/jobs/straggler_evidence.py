@@ -10,7 +10,7 @@ from paceline.words import seconds, step_time
 from ..episodes.causes import CAUSES, COMPUTING
 from ..episodes.finding import Said, number
 from ..episodes.tracker import Episode, Measured
-from .accused import Accused, back_among_peers, spoken_for
+from .accused import Accused, Speaker, back_among_peers, replaced_by, spoken_for
 from .rank_conditions import ConditionsSeen
 from .straggler_config import StragglerConfig
 
@@ -67,7 +67,7 @@ def said(
     rank: Accused,
     config: StragglerConfig,
     tick_s: float,
-    within: tuple[str, str] | None = None,
+    within: Speaker | None = None,
 ) -> Said:
     """What is said of a rank or unit found by its work, compared with the peers'.
 
@@ -80,7 +80,8 @@ def said(
         f"{_reason(episode)} {_cause(episode)}; everyone else waits for it.{rank.caveat()}"
     )
     evidence = [*_times(seen, config, tick_s), *_members(seen), *_conditions(seen.conditions)]
-    return Said(rank.subject(), evidence, summary, seen.cleared, over=_over(rank, episode, within))
+    over, by = _over(rank, episode, within), replaced_by(rank, within)
+    return Said(rank.subject(), evidence, summary, seen.cleared, over=over, replaced_by=by)
 
 
 def said_of_stalls(
@@ -90,11 +91,13 @@ def said_of_stalls(
     tick_s: float,
     *,
     replaced: bool,
+    by: Speaker | None,
     steady: bool,
 ) -> Said:
     """What is said of a rank that long ticks alone show: its numbers are means over all steps.
 
-    ``replaced``: another finding speaks for it from now on. ``steady``: it is slow by little, but in most steps.
+    ``replaced``: another finding speaks for it from now on, that on ``by`` where that still is open. ``steady``: it is
+    slow by little, but in most steps.
     """
     seen = episode.measured
     summary = (
@@ -107,12 +110,11 @@ def said_of_stalls(
         since = f"it was so on average from step {episode.first_step}"
         over = f"{rank.words()} is slow in most steps now, which another finding reports; {since}."
     evidence = [*_times(seen, config, tick_s), *_conditions(seen.conditions)]
-    return Said(rank.subject("now and then"), evidence, summary, seen.cleared, over=over)
+    other = replaced_by(rank, by)
+    return Said(rank.subject("now and then"), evidence, summary, seen.cleared, over=over, replaced_by=other)
 
 
-def said_by_lateness(
-    episode: StragglerEpisode, rank: Accused, tick_s: float, within: tuple[str, str] | None = None
-) -> Said:
+def said_by_lateness(episode: StragglerEpisode, rank: Accused, tick_s: float, within: Speaker | None = None) -> Said:
     """What is said of a rank or unit found by lateness in the collectives of one group alone."""
     seen = episode.measured
     rule = "longest wait of the group less the own wait, summed; " + _rule(seen, tick_s)
@@ -122,10 +124,11 @@ def said_by_lateness(
         f"Without phases the reason is unknown.{rank.caveat()}"
     )
     evidence = [number("lateness", seen.own_s, "s/step", seen.peers_s, rule), *_members(seen)]
-    return Said(rank.subject(), evidence, summary, over=_over(rank, episode, within))
+    over, by = _over(rank, episode, within), replaced_by(rank, within)
+    return Said(rank.subject(), evidence, summary, over=over, replaced_by=by)
 
 
-def _over(rank: Accused, episode: StragglerEpisode, within: tuple[str, str] | None) -> str:
+def _over(rank: Accused, episode: StragglerEpisode, within: Speaker | None) -> str:
     return back_among_peers(rank, episode) if within is None else spoken_for(rank, within, episode)
 
 

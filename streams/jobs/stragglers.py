@@ -25,6 +25,7 @@ from paceline.accused_units import NODE, SWITCH, TENSOR_GROUP
 from ..episodes.causes import Verdict
 from ..raw_columns import Ints
 from ..stored import Kept, Stored
+from .accused import Speaker
 from .cohorts import Cohorts
 from .lateness import TickHistory
 from .rank_conditions import ConditionsSeen, RankConditions
@@ -43,13 +44,13 @@ _STANDS_OUT = 2.0
 class Slow(NamedTuple):
     """An episode with something new to tell: of a rank, or of the unit ``name`` of ``kind``.
 
-    ``within``: the unit that speaks for it from now on, as kind and name.
+    ``within``: the unit that speaks for it from now on.
     """
 
     episode: StragglerEpisode
     kind: str = ""
     name: str = ""
-    within: tuple[str, str] | None = None
+    within: Speaker | None = None
 
 
 class UnitConditions:
@@ -230,6 +231,11 @@ class Stragglers(Stored):
                 kind, name = ("", "") if level is None else (level.kind, level.units.names[subject])
                 yield Slow(ended, kind, name, within=speaks)
 
+    def speaker_of(self, rank: int) -> Speaker | None:
+        """Whose open episode speaks for ``rank``: its own, or that of the largest unit that it is in."""
+        own = self.ranks.tracker.get(rank)
+        return _speaking(self.levels, rank) if own is None else Speaker("rank", str(rank), int(own.first))
+
     def accused(self) -> set[int]:
         """The ranks that are slow, or were a short time ago."""
         units = [(level, unit) for level in self.levels for unit in level.straggler.accused()]
@@ -243,10 +249,10 @@ def excess_of(history: TickHistory, subject: int, ticks: int) -> float:
     return history.typical_excess(subject, ticks)
 
 
-def _speaking(levels: Iterable[_Level], rank: int) -> tuple[str, str] | None:
-    """Kind and name of the largest of ``levels`` whose episode lasts and that ``rank`` is in."""
+def _speaking(levels: Iterable[_Level], rank: int) -> Speaker | None:
+    """The largest unit of ``levels`` whose episode lasts and that ``rank`` is in."""
     for level in levels:
         unit = level.units.unit_of(rank)
-        if unit >= 0 and level.straggler.tracker.get(unit) is not None:
-            return level.kind, level.units.names[unit]
+        if unit >= 0 and (episode := level.straggler.tracker.get(unit)) is not None:
+            return Speaker(level.kind, level.units.names[unit], int(episode.first))
     return None

@@ -51,7 +51,8 @@ class ReportBuilder:
         self.scores = ForecastScores()
         self.node_findings: dict[str, Finding] = {}
         self.suggestions: dict[str, Suggestion] = {}
-        self.nodes: dict[str, NodeDescribed] = {}
+        #: By cluster and node.
+        self.nodes: dict[tuple[str, str], NodeDescribed] = {}
         self.left_out: dict[str, int] = {}
         #: Recordings have windows of both lengths, archives those of a minute and, later, of five.
         self.energy = [EnergyBook(MEDIUM_WINDOW_S), EnergyBook(LONG_WINDOW_S, longer=True)]
@@ -68,8 +69,9 @@ class ReportBuilder:
             case Suggestion():
                 self._suggest(event)
             case NodeDescribed():
-                if event.node in self.nodes or len(self.nodes) < MOST_NODES:
-                    self.nodes[event.node] = event
+                key = event.cluster, event.node
+                if key in self.nodes or len(self.nodes) < MOST_NODES:
+                    self.nodes[key] = event
             case Finding() if is_of_nodes(event):
                 self._node_finding(event)
             case Finding():
@@ -108,17 +110,24 @@ class ReportBuilder:
     def report(self, notes: Iterable[str] = ()) -> Report:
         """What it all amounts to; ``notes`` say what the source itself knows to be missing."""
         jobs = sorted((book.report() for book in self.jobs.values()), key=_order)
-        nodes = {node for one in jobs for node in one.nodes} if self.job is not None else None
+        nodes = {(one.cluster, node) for one in jobs for node in one.nodes} if self.job is not None else None
         left_out = Counter(self.left_out) + left_out_of(self.jobs.values()) + Counter(self.machines.left_out)
         if len(jobs) > MOST_TOLD:
             left_out["jobs shown in one line"] = len(jobs) - MOST_TOLD
-        findings = [one for one in self.node_findings.values() if nodes is None or nodes & set(one.nodes)]
+        findings = [
+            one
+            for one in self.node_findings.values()
+            if nodes is None or not nodes.isdisjoint((one.cluster, node) for node in one.nodes)
+        ]
         return Report(
             title=self.title,
             jobs=jobs,
-            devices=[one for one in self.machines.devices() if nodes is None or one.node in nodes],
-            hosts=[one for one in self.machines.hosts() if nodes is None or one.node in nodes],
-            nodes_described=[one for _, one in sorted(self.nodes.items()) if nodes is None or one.node in nodes],
+            devices=self.machines.devices(nodes),
+            hosts=self.machines.hosts(nodes),
+            nodes_described=sorted(
+                (one for key, one in self.nodes.items() if nodes is None or key in nodes),
+                key=lambda one: (one.node, one.cluster),
+            ),
             node_findings=episodes(findings, None),
             suggestions=sorted(self.suggestions.values(), key=lambda one: (one.created_s, one.id)),
             forecasts=self.scores.scores(),

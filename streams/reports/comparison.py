@@ -202,7 +202,10 @@ def _row(name: str, first: Series, second: Series, seed: int) -> Row:
 def _side(run: Run, stretches: list[Stretch], seed: int) -> Side:
     series = steps_series(stretches, 1)
     found = changes(np.asarray(series.values), LEAST_CHANGE, seed)
-    findings = sorted(run.findings.values(), key=lambda one: -one.cost.lost_s)
+    findings = sorted(
+        (one for one in run.findings.values() if one.state != "suspected" and one.first_step >= 0),
+        key=lambda one: -one.cost.lost_s,
+    )
     return Side(
         run.job,
         run.ranks,
@@ -211,9 +214,5 @@ def _side(run: Run, stretches: list[Stretch], seed: int) -> Side:
         run.warm_up_steps,
         len(stretches),
         tuple(WithinRun(stretches[one.at].first_step, one.ratio) for one in found),
-        tuple(
-            (one.kind, one.cause, one.first_step, one.cost.lost_s)
-            for one in findings[:8]
-            if one.state != "suspected" and one.first_step >= 0
-        ),
+        tuple((one.kind, one.cause, one.first_step, one.cost.lost_s) for one in findings[:8]),
     )

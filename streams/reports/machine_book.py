@@ -4,6 +4,7 @@ Rule of this file: pure and bounded. Names of nodes are a cluster's own, and nam
 """
 
 import copy
+from collections.abc import Collection, Iterator
 
 from paceline.events import DeviceWindow, HostWindow
 
@@ -122,17 +123,22 @@ class MachineBook:
         """How many devices and hosts are beyond the limit, by what they are; those of which there are any."""
         return {what: len(names) for what, names in self._beyond.items() if names}
 
-    def devices(self) -> list[DeviceUse]:
-        """Every device, by node and name."""
-        return [_device(key[0], key[1], subject.use()) for key, subject in sorted(self._devices.items(), key=_key)]
+    def devices(self, nodes: Collection[tuple[str, str]] | None = None) -> list[DeviceUse]:
+        """Every device of ``nodes`` (cluster and name; None: of all), by node and name."""
+        return [_device(key[0], key[1], subject.use()) for key, subject in _of(self._devices, nodes)]
 
-    def hosts(self) -> list[HostUse]:
-        """Every host, by name."""
-        return [_host(key[0], subject.use()) for key, subject in sorted(self._hosts.items(), key=_key)]
+    def hosts(self, nodes: Collection[tuple[str, str]] | None = None) -> list[HostUse]:
+        """Every host of ``nodes`` (cluster and name; None: of all), by name."""
+        return [_host(key[0], subject.use()) for key, subject in _of(self._hosts, nodes)]
 
 
-def _key(item: tuple[tuple[str, ...], _Subject]) -> tuple[str, ...]:
-    return item[0]
+def _of(
+    held: dict[tuple[str, ...], _Subject], nodes: Collection[tuple[str, str]] | None
+) -> Iterator[tuple[tuple[str, ...], _Subject]]:
+    """What is ``held`` of ``nodes``, in order; the first of a key is its node, the last its cluster."""
+    for key, subject in sorted(held.items(), key=lambda item: item[0]):
+        if nodes is None or (key[-1], key[0]) in nodes:
+            yield key, subject
 
 
 def _device(node: str, name: str, use: _Use) -> DeviceUse:

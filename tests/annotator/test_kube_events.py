@@ -77,6 +77,14 @@ def test_a_recovery_is_told_once(told: World) -> None:
     )
 
 
+def test_what_another_finding_reports_from_now_on_has_not_recovered(told: World) -> None:
+    """The trouble goes on: its pod has the Event of the other finding."""
+    made = told.annotator().list().hear(*events()).turns()
+    replaced = finding(cluster="default", revision=2, state="recovered", replaced_by="f2")
+    made.hear(replaced, finding(cluster="default", id="f2")).turns(10)
+    assert [(one["type"], one["reason"]) for one in told.api.all("Event")] == [("Warning", "Straggler")] * 2
+
+
 def test_what_was_over_long_ago_or_never_confirmed_is_told_to_nobody(told: World) -> None:
     made = told.annotator().list().hear(*events(state="suspected"))
     made.hear(finding(cluster="default", revision=2, state="recovered")).turns()

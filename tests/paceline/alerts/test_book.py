@@ -27,6 +27,12 @@ def test_a_confirmed_finding_holds_until_it_has_recovered() -> None:
     assert not fires(after(finding(), finding(revision=2, state="recovered", severity="info")))
 
 
+def test_what_another_finding_reports_from_now_on_has_not_recovered() -> None:
+    """The trouble goes on: it is one of many of its kind."""
+    held = after(finding(), finding(revision=2, state="recovered", severity="info", replaced_by="crowd"))
+    assert held.standing(held.alerts["finding:f1"], 2000.0)[:2] == (False, "another finding reports it")
+
+
 def test_the_newest_revision_counts_in_whatever_order_they_come() -> None:
     over = finding(revision=2, state="recovered")
     assert not fires(after(over, finding()))

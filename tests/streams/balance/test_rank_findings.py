@@ -83,6 +83,7 @@ def test_a_rank_that_is_ready_before_its_peers_is_not_called_slow():
     job = BalancedJob((100.0,) * 4)
     started = {"version": 1, "shares": [64, 64, 64, 32]}
     assert told(job, RankFindings(), 9, ready_s=[0.654, 0.664, 0.645, 0.338], **started) == []
+    assert told(job, RankFindings(), 9, ready_s=[0.654, None, None, 0.338], **started) == []
     found = told(job, RankFindings(), 3, ready_s=[0.654, None, 0.645, None], **started)
     assert {one.ranks[0] for one in found} == {3}
 
@@ -153,6 +154,7 @@ def test_many_ranks_out_of_memory_are_one_finding_that_names_them_all():
     together = ("out_of_memory", everyone, "confirmed")
     assert states(second) == [*[("out_of_memory", [rank], "recovered") for rank in (0, 1)], together]
     assert "one finding names them all" in second[0].summary
+    assert {one.replaced_by for one in second[:-1]} == {second[-1].id}
     assert second[-1].summary.startswith("1024 ranks (0-1023) ran out of memory, up to 1 time each so far")
     assert [one.value for one in second[-1].evidence] == [1.0, 6.0]
     third = told(job, decision, 1, ran_out=[2, 1, 5] + [1] * (ranks - 3))

@@ -95,6 +95,25 @@ def test_those_that_were_reported_one_by_one_end_when_they_are_many() -> None:
     assert [one.replaced_by or "" for one in (*ended, crowd)] == ["", *[crowd.id] * (MOST_SINGLE - 1), ""]
 
 
+def test_a_finding_that_one_of_many_replaces_goes_on_in_that_for_all() -> None:
+    """A rank's by its node's, which is reported with the other nodes'; members that end together say it of all."""
+    crowds, crowd = held(40)
+    named = msgspec.structs.replace(single(99, "recovered", 2), replaced_by=single(3).id)
+    (ended,) = crowds.gather([("straggler: others", named)])
+    assert ended.replaced_by == crowd.id
+    replaced = [msgspec.structs.replace(single(rank, "recovered", 2), replaced_by="node") for rank in range(40)]
+    gathered(crowds, *replaced[1:-1])
+    (over,) = gathered(crowds, replaced[0], replaced[-1])
+    assert (over.id, over.state, over.replaced_by) == (crowd.id, "recovered", "node")
+
+
+def test_a_finding_for_many_has_recovered_where_another_replaces_some_of_them_alone() -> None:
+    crowds, _ = held(40)
+    news = [single(rank, "recovered", 2) for rank in range(40)]
+    (over,) = gathered(crowds, *news[:-1], msgspec.structs.replace(news[-1], replaced_by="node"))
+    assert (over.state, over.replaced_by or "") == ("recovered", "")
+
+
 def test_it_ends_with_its_last_member_and_the_next_is_another() -> None:
     """Members that end one by one are reported with their number; all together are one word."""
     crowds, crowd = held(40)

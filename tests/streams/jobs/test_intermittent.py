@@ -116,6 +116,7 @@ def test_stalls_that_become_slowness_end_in_the_words_of_the_other_finding(job: 
     stalls, slow = last(judge(made.batches())).values()
     assert (stalls.state, slow.state) == ("recovered", "confirmed")
     assert stalls.summary.startswith("Rank 1 on node-0 is slow in most steps now, which another finding reports; ")
+    assert stalls.replaced_by == slow.id
     assert slow.summary.startswith("Rank 1 on node-0 works ")
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from paceline.energy.tariff import Tariff
-from paceline.events import Cost, DeviceWindow, JobProfile, RankPlace
+from paceline.events import Cost, DeviceWindow, JobProfile, NodeDescribed, RankPlace
 from streams.reports import job_book, machine_book
 from streams.reports.documents.as_text import as_text
 from streams.reports.documents.document import Notice, Tiles
@@ -262,6 +262,29 @@ def test_one_job_is_told_of_alone_where_it_is_asked_for(report_of, make_windows)
     assert [one.job for one in report.jobs] == ["train"]
     assert report.node_findings == []
     assert [one.id for one in report.suggestions] == ["mine"]
+
+
+def test_a_job_is_shown_with_the_machines_of_its_own_cluster(report_of, make_windows):
+    """Another cluster has a node of the same name."""
+    machines = []
+    for cluster, busy in (("c", 0.9), ("other", 0.1)):
+        mean = {"utilization_ratio": busy}
+        machines += [
+            DeviceWindow(
+                cluster=cluster, start_s=0.0, length_s=60.0, node="node-1", device="G", samples=60, mean=mean, max={}
+            ),
+            NodeDescribed(
+                cluster=cluster, producer=cluster, sequence=0, node="node-1", time_s=0.0, cpu_model=None, cpu_count=1,
+                memory_total_bytes=1, kernel="",
+            ),
+            finding(
+                cluster=cluster, id=f"of {cluster}", kind="device_fault", first_step=-1, last_step=-1, nodes=["node-1"]
+            ),
+        ]  # fmt: skip
+    report = report_of(*make_windows(5), described(node="node-1"), *reversed(machines), job="train")
+    assert [one.utilization_ratio for one in report.devices] == [0.9]
+    assert [one.cluster for one in report.nodes_described] == ["c"]
+    assert [one.finding.id for one in report.node_findings] == ["of c"]
 
 
 def test_ranks_never_heard_are_counted(report_of, make_windows):

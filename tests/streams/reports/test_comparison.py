@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from paceline.events import Cost
 from streams.reports.comparison import EQUAL, FASTER, MEDIAN, SLOWER, SLOWEST, UNSURE, NotComparableError, compare
 from streams.reports.run import Runs
 from tests.derived_events import finding, job_window, rank_window
@@ -190,6 +191,14 @@ def test_confirmed_findings_say_since_when(run_of):
     """A suspicion does not."""
     more = [finding(), finding(id="maybe", state="suspected")]
     assert len(compare(run_of(steady(1)), run_of(steady(2), more=more), 0.05).second.findings) == 1
+
+
+def test_suspicions_however_many_and_costly_take_no_place_of_confirmed_findings(run_of):
+    """Of those that are shown, the costliest come first."""
+    costly = Cost(lost_s=500.0, gpu_hours=1.0, throughput_lost_ratio=0.5)
+    more = [finding(id=f"maybe-{at}", state="suspected", cost=costly) for at in range(9)]
+    made = compare(run_of(steady(1)), run_of(steady(2), more=[*more, finding()]), 0.05)
+    assert [one[0] for one in made.second.findings] == ["straggler"]
 
 
 def test_the_same_runs_compare_the_same_twice(run_of):
