@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from paceline.decoders import json_decoder
+
 from .budget import Outcome
 from .documents import word
 
@@ -44,7 +46,7 @@ class ApiError(Exception):
 def of_answer(status: int, body: bytes, retry_after: str | None) -> ApiError:
     """The error that an answer is."""
     try:
-        told = msgspec.json.decode(body, type=_Status)
+        told = json_decoder(_Status).decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         told = _Status(message=body[:LONGEST_MESSAGE].decode(errors="replace"))
     return ApiError(status, word(told.reason, 60), word(told.message, LONGEST_MESSAGE), seconds(retry_after))

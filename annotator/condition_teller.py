@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from paceline.decoders import json_decoder
+
 from .kube_api import NODES, STRATEGIC, KubeApi
 from .kube_objects import Known
 from .node_health import TYPE, State, condition, state
@@ -45,7 +47,7 @@ class ConditionTeller:
         Raises:
             ApiError: it was not written.
         """
-        told = msgspec.json.decode(self._api.get(NODES, "", node.ref.name), type=_Node)
+        told = json_decoder(_Node).decode(self._api.get(NODES, "", node.ref.name))
         held = next((one for one in told.status.conditions if one.get("type") == TYPE), None)
         made = condition(now, held, now_s)
         if made is not None:

@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from paceline.decoders import json_decoder
+
 from .api_errors import ApiError
 from .kube_api import KubeApi, Resource
 from .kube_objects import group_of
@@ -54,7 +56,7 @@ class Discovery:
         if found is not None or not group:
             return found
         try:
-            preferred = msgspec.json.decode(self._api.discover(f"/apis/{group}"), type=_Group).preferred_version
+            preferred = json_decoder(_Group).decode(self._api.discover(f"/apis/{group}")).preferred_version
         except (ApiError, msgspec.DecodeError) as error:
             if isinstance(error, ApiError) and error.outcome == "busy":
                 raise
@@ -69,7 +71,7 @@ class Discovery:
             return held
         path = f"/{'apis' if group_of(api_version) else 'api'}/{quote(api_version, safe='/')}"
         try:
-            told = msgspec.json.decode(self._api.discover(path), type=_ApiResources)
+            told = json_decoder(_ApiResources).decode(self._api.discover(path))
             rows = [one for one in told.resources if "/" not in one.name and one.name]
             held = {one.kind: Resource(api_version, one.kind, one.name, one.namespaced) for one in rows}
         except msgspec.DecodeError:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from paceline.decoders import json_decoder
+
 from .api_errors import ApiError, NoRightError, without_name
 from .discovery import Discovery
 from .kube_api import KubeApi
@@ -37,7 +39,7 @@ class OwnerReader:
             if resource is None:
                 raise ApiError(404, "NotFound", f"the API offers no {ref.kind} in {ref.api_version}")
             content = self._api.get(resource, wanted.namespace, ref.name)
-            told = known(msgspec.json.decode(content, type=Told), resource.api_version, ref.kind)
+            told = known(json_decoder(Told).decode(content), resource.api_version, ref.kind)
         except ApiError as error:
             if error.outcome == "busy":
                 raise

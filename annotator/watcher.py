@@ -13,6 +13,7 @@ from random import Random
 import msgspec
 
 from paceline.backoff import Backoff
+from paceline.decoders import json_decoder
 from paceline.supervised import SupervisedThread
 
 from .api_errors import ApiError, NoRightError
@@ -115,7 +116,7 @@ class Watcher:
         uids = set[str]()
         while True:
             content = self._api.list(self._resource, self._namespace, query, self._accept(LIST))
-            page = msgspec.json.decode(content, type=_Page)
+            page = json_decoder(_Page).decode(content)
             for told in filter(None, map(self._known, page.items)):
                 uids.add(told.ref.uid)
                 with self._lock:
@@ -197,14 +198,14 @@ class Watcher:
                 self.refused = str(again)
 
     def _take(self, line: bytes) -> None:
-        change = msgspec.json.decode(line, type=_Change)
+        change = json_decoder(_Change).decode(line)
         if change.type == "ERROR":
-            failure = msgspec.json.decode(change.object, type=_Failure)
+            failure = json_decoder(_Failure).decode(change.object)
             raise ApiError(failure.code, "", failure.message[:300])
         self._backoff.reset()
         self._heard = self._heard_since_gone = True
         if change.type == "BOOKMARK":
-            self._version = msgspec.json.decode(change.object, type=_OnlyMetadata).metadata.resource_version
+            self._version = json_decoder(_OnlyMetadata).decode(change.object).metadata.resource_version
             return
         told = self._known(change.object)
         if told is None:
@@ -219,7 +220,7 @@ class Watcher:
     def _known(self, raw: msgspec.Raw) -> Known | None:
         """An object as far as it is needed; None where it cannot be read, which is counted."""
         try:
-            return known(msgspec.json.decode(raw, type=Told), self._resource.api_version, self._resource.kind)
+            return known(json_decoder(Told).decode(raw), self._resource.api_version, self._resource.kind)
         except (msgspec.DecodeError, UnicodeError):
             self.unusable += 1
             return None

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from paceline.decoders import json_decoder
+
 from . import maxima
 from .api_errors import ApiError
 from .budget import Outcome
@@ -148,6 +150,6 @@ def merged(want: Want, now: Known, now_s: float) -> Changes:
 
 def _told(content: bytes) -> Told:
     try:
-        return msgspec.json.decode(content, type=Told)
+        return json_decoder(Told).decode(content)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise ApiError(0, "", f"an answer that is no object: {str(error)[:200]}") from error

@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-import msgspec
-
+from paceline.decoders import convert
 from paceline.events import SessionState
 from paceline.topics import SESSION
 from paceline.web.failures import RefusedError
@@ -258,7 +257,7 @@ def _about(definition: Definition) -> str:
 
 def _damaged(name: str, reason: str, host: str) -> SessionState:
     now_s = time.time()
-    return msgspec.convert(
+    return convert(
         {
             "cluster": "",
             "name": name,

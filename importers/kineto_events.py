@@ -12,6 +12,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
+from paceline.decoders import json_decoder
 from paceline.events import LATEST_S, Whole
 
 from .kineto_collectives import BACKEND, CollectiveArgs, is_collective_kernel, is_collective_operator
@@ -111,9 +112,9 @@ class Events(NamedTuple):
 
 _Args = TypeVar("_Args")
 
-_links = msgspec.json.Decoder(_Links)
-_many_links = msgspec.json.Decoder(list[_Links])
-_collective_args = msgspec.json.Decoder(CollectiveArgs)
+_links = json_decoder(_Links)
+_many_links = json_decoder(list[_Links])
+_collective_args = json_decoder(CollectiveArgs)
 
 
 def read_events(stream: IO[bytes], name: str, notes: Notes) -> Events:

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from paceline.decoders import json_decoder
+
 from .kineto_collectives import BACKEND
 from .kineto_pieces import FAULTS, Event
 
@@ -36,7 +38,7 @@ class _Args(msgspec.Struct):
     name: Any = None
 
 
-_args = msgspec.json.Decoder(_Args)
+_args = json_decoder(_Args)
 
 
 class Lanes:

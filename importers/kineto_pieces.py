@@ -16,6 +16,7 @@ from typing import IO, Any, TypeVar
 import msgspec
 from msgspec import structs
 
+from paceline.decoders import convert, json_decoder
 from paceline.events import Rank, Whole
 
 from .notes import Notes
@@ -101,17 +102,17 @@ class _RawHead(_Around):
 
 
 ODD = Event(ph="odd")
-_objects = msgspec.json.Decoder(dict[str, Any])
-_events = msgspec.json.Decoder(list[Event], strict=False)
-_event = msgspec.json.Decoder(Event, strict=False)
-_raw_events = msgspec.json.Decoder(list[msgspec.Raw])
-_heads = msgspec.json.Decoder(Head, strict=False)
-_raw_heads = msgspec.json.Decoder(_RawHead, strict=False)
+_objects = json_decoder(dict[str, Any])
+_events = json_decoder(list[Event], strict=False)
+_event = json_decoder(Event, strict=False)
+_raw_events = json_decoder(list[msgspec.Raw])
+_heads = json_decoder(Head, strict=False)
+_raw_heads = json_decoder(_RawHead, strict=False)
 
 
 def _sound(told: dict[str, Any], field: structs.FieldInfo) -> Any:
     try:
-        return msgspec.convert(told.get(field.name, field.default), field.type, strict=False)
+        return convert(told.get(field.name, field.default), field.type, strict=False)
     except msgspec.ValidationError:
         return field.default
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from paceline.decoders import convert
 from paceline.events import SUGGESTION_TARGET, AuditEntry, Command, Outcome
 
 #: No command waits longer than this for a reader; and how far two clocks may be apart.
@@ -170,7 +171,7 @@ class CommandRules:
         if action is None:
             return "unknown_action", f"known here: {', '.join(sorted(self._actions)) or 'none'}"
         try:
-            arguments = msgspec.convert(command.arguments, action.arguments)
+            arguments = convert(command.arguments, action.arguments)
         except msgspec.ValidationError as error:
             return "refused", f"arguments: {error}"
         try:

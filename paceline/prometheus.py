@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from paceline.decoders import json_decoder
 from paceline.events import Time
 from paceline.gpu.dcgm import measured
 from paceline.gpu.limits import FP64_BLANK, blank, limit, possible
@@ -64,7 +65,7 @@ class _Answer(msgspec.Struct):
     is_partial: bool = msgspec.field(name="isPartial", default=False)
 
 
-_decoder = msgspec.json.Decoder(_Answer)
+_decoder = json_decoder(_Answer)
 #: Labels, times and values of a series.
 Row = tuple[dict[str, str], list[float], list[float]]
 

@@ -17,6 +17,7 @@ from typing import IO, Any, Literal
 import msgspec
 
 from paceline import wire
+from paceline.decoders import json_decoder
 from paceline.timed_event import TimedEvent
 from paceline.topics import BY_NAME, Topic
 from paceline.unpacking import GIB, MOST_STREAMED_GIB, opened
@@ -72,9 +73,9 @@ class _Base64Envelope(msgspec.Struct):
     value_base64: str
 
 
-_decoder = msgspec.json.Decoder(_Envelope)
+_decoder = json_decoder(_Envelope)
 _encoder = msgspec.json.Encoder()
-_any = msgspec.json.Decoder()
+_any = json_decoder(Any)
 
 
 def parse(number: int, raw: bytes) -> Line | Bad:

@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 import msgspec
 
+from paceline.decoders import json_decoder, msgpack_decoder
 from paceline.topics import BY_NAME, Topic
 
 
@@ -22,8 +23,8 @@ class Head(msgspec.Struct):
 
 
 NOTHING = Head()
-_json = msgspec.json.Decoder(Head)
-_msgpack = msgspec.msgpack.Decoder(Head)
+_json = json_decoder(Head)
+_msgpack = msgpack_decoder(Head)
 
 
 def head(topic: Topic, value: bytes) -> Head:

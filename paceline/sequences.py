@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from paceline.decoders import convert
+
 #: Producers that are remembered at most: their names come from outside.
 MOST_PRODUCERS = 65_536
 #: Counting ends here: the numbers come from outside, and their sum must stay one that can be stored.
@@ -63,8 +65,8 @@ class Sequences:
             KeyError: a part is missing.
         """
         try:
-            last = msgspec.convert(data["last"], dict[str, int])
-            self.missing = msgspec.convert(data["missing"], int)
+            last = convert(data["last"], dict[str, int])
+            self.missing = convert(data["missing"], int)
         except msgspec.ValidationError as error:
             raise ValueError(f"not the numbers of producers: {error}") from error
         self.last = OrderedDict(list(last.items())[-self._most :])

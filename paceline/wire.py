@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from paceline import columns, events
+from paceline.decoders import json_decoder, msgpack_decoder
 from paceline.events.columns import ColumnType
 from paceline.topics import TOPICS, Topic
 
@@ -109,7 +110,7 @@ _json = msgspec.json.Encoder()
 _msgpack = msgspec.msgpack.Encoder()
 _BINARY = {topic.event for topic in TOPICS if topic.encoding == "msgpack"}
 _decoders = {
-    topic.name: (msgspec.json if topic.encoding == "json" else msgspec.msgpack).Decoder(topic.event) for topic in TOPICS
+    topic.name: (json_decoder if topic.encoding == "json" else msgpack_decoder)(topic.event) for topic in TOPICS
 }
 
 

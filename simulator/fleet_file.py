@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from paceline.decoders import convert
 from paceline.yaml_document import YamlDocument, YamlError
 
 from .fleet_checks import PlaceError, check
@@ -42,7 +43,7 @@ def read(
     except YamlError as error:
         raise FleetError(f"{file}, {error}") from error
     try:
-        spec = msgspec.convert(document.data, FleetSpec, strict=False, dec_hook=_from_text)
+        spec = convert(document.data, FleetSpec, strict=False, dec_hook=_from_text)
         spec = _completed(spec, seed, start_s if start_s is not None or spec.start is not None else otherwise_s)
         check(spec)
     except msgspec.ValidationError as error:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from paceline import topics, wire
+from paceline.decoders import msgpack_decoder
 from paceline.events import (
     BY_QUARTER_HOUR,
     FREE_GPUS,
@@ -61,7 +62,7 @@ class Heard(NamedTuple):
         return str(self.event.cluster)
 
 
-_decoder = msgspec.msgpack.Decoder(Envelope)
+_decoder = msgpack_decoder(Envelope)
 _encoder = msgspec.msgpack.Encoder()
 
 

@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from paceline.decoders import json_decoder
+
 from .offsets import Partition
 from .store import Store
 
@@ -47,7 +49,7 @@ class JoinedTopics:
     def _noted(self, number: int) -> dict[str, str]:
         try:
             data = self.store.read(number, NOTE)
-            return {} if data is None else msgspec.json.decode(data, type=dict[str, str])
+            return {} if data is None else json_decoder(dict[str, str]).decode(data)
         except ValueError as error:
             # It would be damaged again after a restart of the worker.
             log.error("which topics partition %d was read from is not readable (%s)", number, error)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from paceline.decoders import json_decoder, msgpack_decoder
 from paceline.events import CollectiveCalls, Event, Finding, JobDescribed, StepTimings
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
@@ -61,7 +62,7 @@ class Key(NamedTuple):
         Raises:
             msgspec.DecodeError: ``text`` writes none.
         """
-        return msgspec.json.decode(text, type=cls)
+        return json_decoder(cls).decode(text)
 
 
 def state_key(topic: Topic, event: Any) -> Key:
@@ -222,7 +223,7 @@ class KeyedState:
         state = cls(routes, most_ranks, advice)
         kinds = {kind.__name__: kind for wanted in state.routes.values() for kind in wanted}
         try:
-            parts = msgspec.msgpack.decode(data, type=dict[str, bytes])
+            parts = msgpack_decoder(dict[str, bytes]).decode(data)
         except msgspec.DecodeError as error:
             raise ValueError(f"not a snapshot: {error}") from error
         opened, launches = parts.pop(_OPEN, None), parts.pop(_LAUNCHES, None)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from paceline.decoders import msgpack_decoder
 from paceline.events import OPEN_SUGGESTIONS, Event, Finding, Suggestion
 
 from .episodes.lifecycle import FINAL
@@ -61,7 +62,7 @@ class OpenAnswers:
             ValueError: ``data`` is no such state.
         """
         try:
-            kept = msgspec.msgpack.decode(data, type=_Kept)
+            kept = msgpack_decoder(_Kept).decode(data)
         except (msgspec.DecodeError, RecursionError) as error:
             raise ValueError(f"no open answers: {error}") from error
         made = cls()

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from paceline import recording, topics, wire
+from paceline.decoders import json_decoder
 from paceline.events import (
     DeviceWindow,
     Event,
@@ -135,7 +136,7 @@ class Source:
     def _read_manifest(self, path: Path) -> None:
         try:
             with path.open("rb") as stream:
-                manifest = msgspec.json.decode(stream.read(_MOST_MANIFEST_BYTES), type=_Manifest)
+                manifest = json_decoder(_Manifest).decode(stream.read(_MOST_MANIFEST_BYTES))
         except (OSError, msgspec.DecodeError, RecursionError) as error:
             self.notes.append(f"the session's manifest could not be read ({error}): what it misses is not known")
             return

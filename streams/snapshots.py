@@ -19,6 +19,8 @@ import msgspec
 import numpy as np
 import zstandard
 
+from paceline.decoders import msgpack_decoder
+
 #: Extension type of an array: shape, dtype and raw bytes.
 _ARRAY = 1
 
@@ -138,7 +140,7 @@ def _encoded(value: Any, levels: int, encoder: msgspec.msgpack.Encoder) -> Itera
 def _decode(code: int, data: memoryview) -> Any:
     if code != _ARRAY:
         raise ValueError(f"unknown extension {code} in a snapshot")
-    body = msgspec.msgpack.decode(data, type=_Array)
+    body = msgpack_decoder(_Array).decode(data)
     if min(body.shape, default=0) < 0:  # To numpy -1 means whatever fits.
         raise ValueError(f"an array of shape {body.shape} in a snapshot")
     return np.frombuffer(body.raw, dtype=_DTYPES[body.kind]).reshape(body.shape).copy()

@@ -11,6 +11,8 @@ from typing import Annotated
 
 import msgspec
 
+from paceline.decoders import msgpack_decoder
+
 CHUNK_BYTES = 900_000
 #: No snapshot is so large, and each chunk that a header promises is looked for.
 MOST_CHUNKS = 10_000
@@ -29,7 +31,7 @@ class Header(msgspec.Struct, frozen=True):
     data: bytes = b""
 
 
-_decoder = msgspec.msgpack.Decoder(Header)
+_decoder = msgpack_decoder(Header)
 
 
 class Store:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
 import msgspec
 import numpy as np
 
+from paceline.decoders import convert
 from paceline.sequences import Sequences
 
 from .snapshots import described, pack, unpack
@@ -82,7 +83,7 @@ class Stored:
 
     def _typed(self, name: str, told: Any, kind: Any) -> Any:
         try:
-            return msgspec.convert(told, kind, dec_hook=self._other)
+            return convert(told, kind, dec_hook=self._other)
         except msgspec.ValidationError as error:
             raise ValueError(f"not a snapshot: {name}: {error}") from error
 
@@ -94,11 +95,11 @@ class Stored:
                 raise ValueError(f"Expected `array`, got `{type(told).__name__}`")
             return told
         if made is OrderedDict:
-            return OrderedDict(msgspec.convert(told, dict[inner[0], inner[1]], dec_hook=self._other))  # type: ignore[valid-type]
+            return OrderedDict(convert(told, dict[inner[0], inner[1]], dec_hook=self._other))  # type: ignore[valid-type]
         if made is Counter:
-            return Counter(msgspec.convert(told, dict[inner[0], int]))  # type: ignore[valid-type]
+            return Counter(convert(told, dict[inner[0], int]))  # type: ignore[valid-type]
         if made is deque:
-            return deque(msgspec.convert(told, list[inner], dec_hook=self._other))  # type: ignore[valid-type]
+            return deque(convert(told, list[inner], dec_hook=self._other))  # type: ignore[valid-type]
         if isinstance(made, type) and issubclass(made, Stored):
             state = self.element(made, told)
             state.load(told)

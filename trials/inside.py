@@ -21,6 +21,7 @@ import msgspec
 
 from paceline import child, recording, topics, wire
 from paceline.accused_units import accused_ranks
+from paceline.decoders import json_decoder
 from paceline.events import Evidence
 from paceline.terminal import say
 
@@ -249,7 +250,7 @@ def confirmed(lines: list[bytes], *, ended_by_us: bool) -> list[Verdict]:
     last: dict[str, _Finding] = {}
     for line in lines:
         with contextlib.suppress(msgspec.DecodeError, ValueError):
-            finding = msgspec.json.decode(line, type=_Finding)
+            finding = json_decoder(_Finding).decode(line)
             last[finding.id] = finding
     held = [one for one in last.values() if one.state == "confirmed" and one.kind not in no_news]
     worst = sorted(held, key=lambda one: -one.cost.lost_s)[:MOST_FINDINGS]

@@ -14,6 +14,8 @@ from typing import IO
 
 import msgspec
 
+from paceline.decoders import json_decoder
+
 from .result import Told
 
 NAME, LOCK = "journal.jsonl", "lock"
@@ -82,8 +84,8 @@ class Journal:
         if not lines:
             return 0
         try:
-            found = msgspec.json.decode(lines[0], type=Head)
-            self.runs = [msgspec.json.decode(line, type=Told) for line in lines[1:]]
+            found = json_decoder(Head).decode(lines[0])
+            self.runs = [json_decoder(Told).decode(line) for line in lines[1:]]
         except msgspec.DecodeError as error:
             raise JournalError(f"{self._path}: damaged ({error}); start again with --fresh") from error
         if found != head:

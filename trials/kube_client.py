@@ -15,6 +15,8 @@ import urllib3
 import yaml
 from kubernetes import client, config
 
+from paceline.decoders import json_decoder
+
 from .executor import ExecutorError
 from .kube_options import KubernetesOptions
 from .kube_states import plain
@@ -185,7 +187,7 @@ class KubeClient:
     def _refused(self, answer: urllib3.BaseHTTPResponse, method: str, what: str, name: str) -> ExecutorError:
         content = self._read(answer)
         try:
-            told = msgspec.json.decode(content, type=_Status)
+            told = json_decoder(_Status).decode(content)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             told = _Status(message=content[:300].decode(errors="replace"))
         said = f"Kubernetes: {answer.status} {plain(told.reason)}: {plain(told.message)}"

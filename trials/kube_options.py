@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from paceline.decoders import convert
+
 from .executor import ExecutorError
 
 Label = Annotated[str, Meta(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z")]
@@ -93,7 +95,7 @@ def read(options: Mapping[str, Any]) -> KubernetesOptions:
     """
     told = {**options, "folder": str(options.get("folder", ""))}
     try:
-        made = msgspec.convert(told, KubernetesOptions, strict=False)
+        made = convert(told, KubernetesOptions, strict=False)
     except msgspec.ValidationError as error:
         own = ", ".join(name for name in KubernetesOptions.__struct_fields__ if name not in ("name", "folder"))
         raise ExecutorError(f"executor.kubernetes: {error}; allowed: {own}") from None

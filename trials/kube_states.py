@@ -12,6 +12,8 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from paceline.decoders import json_decoder
+
 from .executor import RESULT_MARK
 from .kube_objects import CONTAINER, DIGEST, MARK
 from .result import decode as document
@@ -167,7 +169,7 @@ def refusals(answer: bytes) -> str:
 
 def _decoded(answer: bytes, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(answer, type=kind)
+        return json_decoder(kind).decode(answer)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise UnreadableError(plain(str(error))) from None
 

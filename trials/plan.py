@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from paceline.decoders import json_decoder
+
 from .estimate import LEAST_BLOCKS, LEAST_STEPS
 
 #: Steps of which less is never enough.
@@ -49,7 +51,7 @@ def decoded(word: str) -> Measuring:
     Raises:
         msgspec.DecodeError: it is none.
     """
-    return msgspec.json.decode(word, type=Measuring)
+    return json_decoder(Measuring).decode(word)
 
 
 def recording(folder: Path, node_rank: int) -> Path:

@@ -10,6 +10,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from paceline.decoders import json_decoder
+
 from .estimate import LEAST_BLOCKS, MOST_BLOCKS, Interval
 from .halving import Outcome
 
@@ -71,7 +73,7 @@ def decode(document: bytes, job: str) -> NodeResult | None:
     if len(document) > MOST_BYTES:
         return None
     try:
-        result = msgspec.json.decode(document, type=NodeResult)
+        result = json_decoder(NodeResult).decode(document)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
     return result if (result.layout, result.job) == (LAYOUT, job) else None

@@ -14,6 +14,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from paceline.decoders import convert
+
 from .executor import ExecutorError, Job
 
 Word = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.:@+,-]{1,200}\Z")]
@@ -60,7 +62,7 @@ def read(options: Mapping[str, Any]) -> SlurmOptions:
     """
     told = {**options, "folder": str(options.get("folder", ""))}
     try:
-        made = msgspec.convert(told, SlurmOptions, strict=False)
+        made = convert(told, SlurmOptions, strict=False)
     except msgspec.ValidationError as error:
         raise ExecutorError(f"executor.slurm: {error}; allowed: {', '.join(SlurmOptions.__struct_fields__)}") from None
     for one in made.options:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from paceline.decoders import convert
 from paceline.yaml_document import YamlDocument, YamlError
 
 #: The executors that there are.
@@ -106,7 +107,7 @@ def read(text: str, file: str = "the spec") -> Spec:
         raise SpecError(f"{file}, {error}") from error
     data = _with_lists(document.data)
     try:
-        spec = msgspec.convert(data, Spec, strict=False)
+        spec = convert(data, Spec, strict=False)
         _check(spec)
     except msgspec.ValidationError as error:
         path, message = _reworded(str(error), data)

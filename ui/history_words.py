@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paceline import words
+from paceline.decoders import json_decoder
 from paceline.events import CAUSE_WORDS, Finding
 from paceline.words import NONE, WAITING, state_words
 
@@ -89,7 +90,7 @@ def lost(row: Row, hours_name: str = "gpu_hours", seconds_name: str = "lost_s") 
 def verdict(row: Row) -> str:
     """The finding in one line; of a later version's, its kind and cause."""
     try:
-        return words.verdict(msgspec.json.decode(row["event"], type=Finding))
+        return words.verdict(json_decoder(Finding).decode(row["event"]))
     except (msgspec.DecodeError, TypeError, KeyError):
         return f"{kind(row.get('kind'))}: {cause(row.get('cause'))}"
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from paceline.decoders import json_decoder
+
 #: What is kept free for the last manifest, when the disk is full.
 RESERVE_BYTES = 1024 * 1024
 _PRIVATE, _PRIVATE_FOLDER = 0o600, 0o700
@@ -133,7 +135,7 @@ class SessionFolder:
     def stop_request(self) -> StopRequest | None:
         """Who has asked the recorder to end; None while nobody has."""
         try:
-            return msgspec.json.decode(self._stop.read_bytes(), type=StopRequest)
+            return json_decoder(StopRequest).decode(self._stop.read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):

@@ -10,6 +10,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from paceline.decoders import json_decoder
 from paceline.events import Count, SessionState, Time
 from paceline.events.sessions import Named, SessionInterval, SessionName
 from paceline.job_life import JobLife
@@ -176,11 +177,11 @@ def _read(path: Path, kind: type[T]) -> T:
     if len(content) > MOST_BYTES:
         raise ManifestError(f"{where}: longer than {MOST_BYTES} bytes")
     try:
-        version = msgspec.json.decode(content, type=_Version).format
+        version = json_decoder(_Version).decode(content).format
         if version > FORMAT:
             raise ManifestError(
                 f"{where}: of version {version}, and this Paceline reads up to {FORMAT}; use a newer one"
             )
-        return msgspec.json.decode(content, type=kind)
+        return json_decoder(kind).decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ManifestError(f"{where}: damaged: {' '.join(str(error).split())[:200]}") from error

@@ -16,6 +16,7 @@ from typing import IO, NamedTuple
 
 import msgspec
 
+from paceline.decoders import json_decoder
 from paceline.kafka.follow import ConsumerRecord, Place
 from paceline.recording import Bad, Line, parse, render
 
@@ -181,5 +182,5 @@ def stored_lines(path: Path) -> Iterator[Stored | Bad]:
             if isinstance(line, Bad):
                 yield line
                 continue
-            origin = msgspec.json.decode(raw, type=_Origin)
+            origin = json_decoder(_Origin).decode(raw)
             yield Stored(line, (origin.topic, origin.partition), origin.offset, raw)

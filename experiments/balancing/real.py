@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import torch
 
 from paceline.balance.split import Worker, split
+from paceline.decoders import json_decoder
 from paceline.terminal import say
 
 from ..processes import free_ports
@@ -94,7 +94,7 @@ def measured(tasks: Sequence[Task], policies: Sequence[Policy | None]) -> list[l
         arguments = (tasks, free_ports(1)[0], name, Path(folder), policies)
         run_ranks(worker.run, arguments, first.world)
         told = [(Path(folder) / f"{rank}.json").read_bytes() for rank in range(first.world)]
-    by_rank = [msgspec.json.decode(one, type=list[Measured]) for one in told]
+    by_rank = [json_decoder(list[Measured]).decode(one) for one in told]
     return [list(ranks) for ranks in zip(*by_rank, strict=True)]
 
 

@@ -25,6 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
 from paceline.balance import BalancedSampler, balance
+from paceline.decoders import json_decoder
 from paceline.terminal import say
 
 from ..markdown import table
@@ -105,7 +106,7 @@ def _trained(condition: str, seed: int) -> dict[str, Curve]:
     with tempfile.TemporaryDirectory(prefix="paceline-staleness-") as folder:
         arguments = (condition, seed, free_ports(1)[0], folder)
         run_ranks(_rank, arguments, WORLD)
-        return msgspec.json.decode((Path(folder) / "curves.json").read_bytes(), type=dict[str, Curve])
+        return json_decoder(dict[str, Curve]).decode((Path(folder) / "curves.json").read_bytes())
 
 
 def _rank(rank: int, condition: str, seed: int, port: int, folder: str) -> None:

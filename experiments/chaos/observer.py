@@ -11,6 +11,7 @@ from types import TracebackType
 import msgspec
 
 from paceline import topics
+from paceline.decoders import json_decoder, msgpack_decoder
 from paceline.kafka.follow import BEGINNING, Follower
 from paceline.kafka.settings import BrokerSettings
 from paceline.supervised import SupervisedThread
@@ -42,9 +43,9 @@ def numbers(messages: list[Message]) -> Numbers:
 
 
 def _count(found: Numbers, topic: str, value: bytes) -> None:
-    encoding = msgspec.json if topics.BY_NAME[topic].encoding == "json" else msgspec.msgpack
+    decoder = (json_decoder if topics.BY_NAME[topic].encoding == "json" else msgpack_decoder)(_Numbered)
     try:
-        numbered = encoding.decode(value, type=_Numbered)
+        numbered = decoder.decode(value)
     except msgspec.DecodeError:
         return  # Nonsense that an attack put there.
     found[topic, numbered.producer].add(numbered.sequence)

@@ -16,6 +16,7 @@ from annotator.kube_objects import KubeObjects, Told, known
 from annotator.owners import Owners
 from annotator.plan import Planner
 from annotator.steady import news
+from paceline.decoders import json_decoder
 from paceline.events import DevicePod, NodeDescribed
 from paceline.visible import visible
 
@@ -29,7 +30,7 @@ _NODE = NodeDescribed(
 
 def _feed_pod(data: bytes) -> None:
     """A pod as a list or a watch tells it, with a node that says that it has a GPU."""
-    told = known(msgspec.json.decode(data, type=Told), "v1", "Pod")
+    told = known(json_decoder(Told).decode(data), "v1", "Pod")
     objects, book, owners = KubeObjects(), Book("default"), Owners()
     objects.put(told)
     book.update(_NODE, 1.0)

@@ -22,6 +22,7 @@ from collectors.processes import identity, read_environ
 from paceline import hosts, wire
 from paceline.commands import stack_state
 from paceline.commands.stack_state import Machine, Process, Stack
+from paceline.decoders import json_decoder
 from paceline.events import BalancePlan, DevicePod
 from paceline.kafka.settings import BrokerSettings
 from paceline.settings import SETTINGS, SettingError
@@ -220,7 +221,7 @@ def _pods() -> Callable[[bytes], None]:
         assert len(pods) <= MOST_PODS
         assert {pod.device for pod in pods} <= {gpu.uuid, part.uuid}
         assert why is None or why == visible(why)
-        msgspec.json.decode(msgspec.json.encode(pods), type=list[DevicePod])
+        json_decoder(list[DevicePod]).decode(msgspec.json.encode(pods))
 
     return feed
 

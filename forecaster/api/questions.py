@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, GetPydanticSchema, Validation
 from pydantic.types import JsonValue
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
+from paceline.decoders import json_decoder
+
 from ..forecast import MODELS
 from ..question import ENSEMBLE
 from ..series import Array
@@ -285,7 +287,7 @@ def _piece(array: memoryview, begin: int) -> bytes:
             raise HTTPException(413, f"more than {QUESTION_BYTES >> 20} MiB for one question")
         piece = bytes(array[begin : brace.end()])
         try:
-            msgspec.json.decode(piece, type=msgspec.Raw)
+            json_decoder(msgspec.Raw).decode(piece)
         except msgspec.DecodeError:
             continue
         return piece
@@ -311,7 +313,7 @@ class BatchQuestion(Strict):
     def from_json(cls, body: bytes) -> Self:
         """As of one question, which are parsed one after the other: others get their turn between two."""
         try:
-            array = memoryview(msgspec.json.decode(body, type=_Whole).questions)
+            array = memoryview(json_decoder(_Whole).decode(body).questions)
         except msgspec.MsgspecError:
             return super().from_json(body)  # It knows what is wrong, and where.
         if array[0] != ord("["):

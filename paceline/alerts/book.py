@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from paceline.decoders import convert
 from paceline.events import Finding, JobDescribed, Suggestion
 from paceline.held_bytes import HeldBytes
 from paceline.job_life import BEYOND_S, JobLife
@@ -89,7 +90,7 @@ class AlertBook:
         Raises:
             msgspec.ValidationError, KeyError, TypeError: it is no such state; nothing has changed then.
         """
-        alerts, shed = msgspec.convert(data["alerts"], list[Alert]), int(data["shed"])
+        alerts, shed = convert(data["alerts"], list[Alert]), int(data["shed"])
         self.alerts, self.shed = {alert.id: alert for alert in alerts[:MOST_ALERTS]}, shed
 
     def _put(self, alert: Alert) -> None:

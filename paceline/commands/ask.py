@@ -14,6 +14,7 @@ import msgspec
 from paceline import wire
 from paceline.command_rules import LONGEST_S, STREAMS, SUGGESTION, TARGETS
 from paceline.commands.asking import ask, issuer, refusal, seconds, told
+from paceline.decoders import json_decoder
 from paceline.events import ACCEPT, CAPTURE, DISMISS, FULL_ROWS, SAMPLE, Command
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow_words import reports
@@ -47,7 +48,7 @@ was sent); 1: one refused, none answered, or there is no broker; 2: no such acti
 node has not reported.
 """
 
-_scalars = msgspec.json.Decoder(None | bool | int | float | str)
+_scalars = json_decoder(None | bool | int | float | str)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import msgspec
 
+from paceline.decoders import json_decoder
+
 #: More is not read of a file, and of no more files.
 MOST_BYTES, MOST_FILES = 64 * 1024, 1000
 #: Each address, as it is shown.
@@ -163,7 +165,7 @@ def _read(file: Path) -> Stack | None:
             if not stat.S_ISREG(seen.st_mode) or seen.st_uid != os.getuid() or stat.S_IMODE(seen.st_mode) & 0o077:
                 return None
             text = held.read(MOST_BYTES + 1)
-        return None if len(text) > MOST_BYTES else _sensible(msgspec.json.decode(text, type=Stack), file)
+        return None if len(text) > MOST_BYTES else _sensible(json_decoder(Stack).decode(text), file)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 

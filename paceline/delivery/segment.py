@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from paceline.decoders import msgpack_decoder
 from paceline.delivery.outbox import Message
 
 MAGIC = b"paceline-spool-1\n"
@@ -19,7 +20,7 @@ _HEAD = struct.Struct("<4sII")
 HEAD_BYTES = _HEAD.size
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Message)
+_decoder = msgpack_decoder(Message)
 
 
 class Record(NamedTuple):

@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from paceline.decoders import json_decoder
+
 #: What this version writes, and the latest that it reads.
 FORMAT = 1
 #: A manifest that is larger, unpacked, is none.
@@ -169,12 +171,12 @@ def decode(data: bytes) -> Manifest:
         text = unpacker.decompress(data, MOST_BYTES)
         if unpacker.unconsumed_tail or not unpacker.eof:
             raise ManifestError("it is cut off, or too large")
-        version = msgspec.json.decode(text, type=_Version).format
+        version = json_decoder(_Version).decode(text).format
         if version > FORMAT:
             raise ManifestError(
                 f"it is of format {version}, and this version of Paceline reads {FORMAT}: use the version that wrote it"
             )
-        manifest = msgspec.json.decode(text, type=Manifest)
+        manifest = json_decoder(Manifest).decode(text)
     except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ManifestError(f"it is damaged ({error})") from error
     for path in (*(file.path for file in manifest.files), *(gone.path for gone in manifest.gone)):

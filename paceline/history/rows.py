@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from paceline.decoders import convert, json_decoder
 from paceline.events.base import Event
 
 from .table import CLUSTER, Table, column_of
@@ -60,7 +61,7 @@ def event_of(table: Table, row: Mapping[str, Any]) -> Any:
     if table.event is None:
         raise TypeError(f"{table.name}: its rows are parts of events")
     if table.whole:
-        return msgspec.json.decode(row["event"], type=table.event)
+        return json_decoder(table.event).decode(row["event"])
     values = {name: value for name, value in row.items() if value is not None}
     told: Row = {CLUSTER: values.get(CLUSTER, "")}
     for field in msgspec.structs.fields(table.event):
@@ -75,12 +76,12 @@ def event_of(table: Table, row: Mapping[str, Any]) -> Any:
     tag = table.event.__struct_config__.tag_field
     if tag is not None:
         told[tag] = table.event.__struct_config__.tag
-    return msgspec.convert(told, table.event)
+    return convert(told, table.event)
 
 
 def _joined(values: Mapping[str, Any], field: str, table: Table) -> dict[str, float]:
     others = values.get(field + "_other")
-    numbers: dict[str, float] = msgspec.json.decode(others, type=dict[str, float]) if others else {}
+    numbers: dict[str, float] = json_decoder(dict[str, float]).decode(others) if others else {}
     columns = table.maps[field].columns()
     return numbers | {
         word: values[column] for word, column in columns.items() if column in values and not math.isnan(values[column])

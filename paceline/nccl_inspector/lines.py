@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from paceline.decoders import json_decoder
 from paceline.events import LATEST_S, RANK_LIMIT, Count, Number, Rank, Whole
 
 #: The latest time and the largest count that an event may hold.
@@ -91,7 +92,7 @@ class Line(msgspec.Struct):
     dump_stats: DumpStats | None = None
 
 
-_decoder = msgspec.json.Decoder(Line)
+_decoder = json_decoder(Line)
 
 
 def read(line: bytes) -> Line:

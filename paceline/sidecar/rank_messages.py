@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar, get_type_hints
 import msgspec
 
 from paceline import events
+from paceline.decoders import json_decoder
 from paceline.events import Count, Whole
 from paceline.training.balance_messages import (
     BALANCE,
@@ -71,7 +72,7 @@ class OtherProtocolError(ValueError):
 def _reader(kind: type[T]) -> msgspec.json.Decoder[T]:
     """Reads ``kind``, whose annotations name bounds that the training process need not have."""
     kind.__annotations__ = get_type_hints(kind, localns=_BOUNDED, include_extras=True)
-    return msgspec.json.Decoder(kind)
+    return json_decoder(kind)
 
 
 class _Rest(msgspec.Struct):
@@ -93,7 +94,7 @@ for _held in (Peer, LinkReport, Place, BalanceObserved, BalancePlan):
     _reader(_held)
 _hello, _bye, _settled, _balance = _reader(Hello), _reader(Bye), _reader(Settled), _reader(BalanceWord)
 _looked, _failed = _reader(Looked), _reader(Failed)
-_rest, _spoken = msgspec.json.Decoder(_Rest), msgspec.json.Decoder(_Spoken)
+_rest, _spoken = json_decoder(_Rest), json_decoder(_Spoken)
 
 
 def decode(data: bytes) -> RankMessage | BalanceWord | Looked | Failed:

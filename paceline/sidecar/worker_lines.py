@@ -15,6 +15,7 @@ from typing import IO
 
 import msgspec
 
+from paceline.decoders import json_decoder
 from paceline.sidecar.look_verdict import WorkerLine
 from paceline.sidecar.proc_files import text_of
 from paceline.training.look_messages import LONGEST_FRAME
@@ -49,7 +50,7 @@ def worker_line(dump: bytes, folder: str = "") -> str:
     Raises:
         ValueError: it is no dump.
     """
-    for thread in msgspec.json.decode(dump, type=list[_Thread]):
+    for thread in json_decoder(list[_Thread]).decode(dump):
         # Below its loop a forked worker still has the stack of its rank.
         inner = list(takewhile(lambda frame: not frame.filename.endswith(_WORKER), thread.frames))
         own = [frame for frame in inner if not any(place in frame.filename for place in _NOT_USERS)]

@@ -5,6 +5,7 @@ Rule of this file: pure, and safe from whatever arrives: it becomes a few short 
 
 import msgspec
 
+from paceline.decoders import json_decoder
 from paceline.training.tracking_words import LONGEST, MOST_RUNS, TRACKERS, OpenRun
 
 
@@ -12,7 +13,7 @@ class _Said(msgspec.Struct):
     runs: list[tuple[str, str, str]]
 
 
-_decoder = msgspec.json.Decoder(_Said)
+_decoder = json_decoder(_Said)
 
 
 def decode_runs(data: bytes) -> list[OpenRun] | None:

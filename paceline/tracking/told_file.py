@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from paceline import wire
+from paceline.decoders import json_decoder
 from paceline.events import Finding
 from paceline.topics import FINDING
 
@@ -27,7 +28,7 @@ class _Line(msgspec.Struct):
     panel: str | None = None
 
 
-_decoder = msgspec.json.Decoder(_Line)
+_decoder = json_decoder(_Line)
 
 
 def parse(line: bytes) -> Finding | Panel | None:

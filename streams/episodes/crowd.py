@@ -18,6 +18,7 @@ from collections.abc import Iterable
 import msgspec
 
 from paceline.accused_units import ALIKE
+from paceline.decoders import convert
 from paceline.events import SEVERITIES, Cost, Finding, FindingState, Severity
 from paceline.ranges import ranges
 
@@ -235,7 +236,7 @@ def _plural(name: str) -> str:
 
 def _plain(finding: Finding) -> Finding:
     """As it is read back from a snapshot: numbers that are fractions by their type are so."""
-    return msgspec.convert(msgspec.to_builtins(finding), Finding)
+    return convert(msgspec.to_builtins(finding), Finding)
 
 
 def _bare(finding: Finding) -> Finding:

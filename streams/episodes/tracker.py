@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
+from paceline.decoders import convert
 from paceline.events import Cause
 
 from ..stored import Kept, Stored
@@ -211,6 +212,6 @@ class Tracker(Stored, Generic[Key, Seen]):
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``state`` described."""
-        episodes = [msgspec.convert(one, self.form) for one in data["episodes"]]
+        episodes = [convert(one, self.form) for one in data["episodes"]]
         self.episodes = {episode.subject: episode for episode in episodes}
         super().load(data)

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from paceline.accused_units import MISSING
+from paceline.decoders import convert
 from paceline.events import RANK_LIMIT, WARM_UP_STEPS, OpenCollective, RankLook
 from paceline.words import seconds
 
@@ -457,18 +458,18 @@ class Hang(Stored):
         """Take the state that ``state`` described."""
         super().load(data)
         self.waits, self.looks = Waits(), {}
-        for group, reached in msgspec.convert(data["reached"], dict[str, dict[int, int]]).items():
+        for group, reached in convert(data["reached"], dict[str, dict[int, int]]).items():
             for rank, seq in reached.items():
                 self.waits.reach(rank, group, seq)
-        for seen in msgspec.convert(data["looks"], list[Seen]):
+        for seen in convert(data["looks"], list[Seen]):
             self.looks[seen.rank] = seen
             self.waits.see(seen.rank, seen.line)
         waits: dict[int, list[Wait]] = {}
-        for wait in msgspec.convert(data["waits"], list[Wait]):
+        for wait in convert(data["waits"], list[Wait]):
             waits.setdefault(wait.rank, []).append(wait)
         for rank, its in waits.items():
             self.waits.stand(rank, its)
-        for wait in msgspec.convert(data["left"], list[Wait]):
+        for wait in convert(data["left"], list[Wait]):
             self.waits.give_up(wait)
 
 

@@ -7,8 +7,7 @@ arrive on two topics whose order against each other nobody promises, so the two 
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
+from paceline.decoders import convert
 from paceline.events import Finding, JobDescribed, StepTimings
 
 from ..episodes.finding import JobKey, finding
@@ -112,7 +111,7 @@ class JobDiagnosis(Stored):
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``state`` described; where it was made without thresholds, with those in it."""
         if not self.given:
-            self._judge_by(changed(msgspec.convert(data["values"], dict[str, float])))
+            self._judge_by(changed(convert(data["values"], dict[str, float])))
         super().load(data)
 
     def _judge_by(self, config: JobConfig) -> None:
