@@ -148,10 +148,10 @@ class Follower:
         self._backoff = Backoff(RETRY_FIRST_S, RETRY_CAP_S, Random())
         self._client: KafkaConsumer | None = None
         self._ask_at = self._retry_at = 0.0
-        #: Whether the topics were looked at once: what comes into being from then on is new.
-        self._began = False
         #: The next offset of each partition that was ever followed, and its end when it was joined.
         self._next = {TopicPartition(*place): offset for place, offset in (places or {}).items()}
+        #: Whether the topics were looked at once, or ``places`` say so: what comes into being from then on is new.
+        self._began = bool(self._next)
         self._ends: dict[TopicPartition, int] = {}
         #: The partitions that the client goes on with elsewhere, and where it was: not reported yet.
         self._resets: dict[TopicPartition, int] = {}

@@ -262,6 +262,28 @@ def test_a_topic_that_is_made_again_is_read_from_its_beginning(broker: BrokerSet
             assert sorted(one.values) == [b"1", b"2", b"3", b"4", b"5", *before], (start, resume)
 
 
+def test_what_came_into_being_while_nothing_followed_is_read_whole(
+    broker: BrokerSettings, topic: Topic, another: Topic, until: Until
+):
+    """By a follower that goes on where one before it was: the topic was made again, and another one for the first time.
+    Both began with what is published from then on."""
+    starts = {topic: NOW, another: NOW}
+    publish(broker, topic, b"old")
+    with Follower(broker, starts, "test", resume=True) as first:
+        heard = Heard(first)
+        until(heard.whole)
+        publish(broker, topic, b"1")
+        until(lambda: heard.poll().values == [b"1"])
+        places, ids = first.places(), first.topic_ids()
+    with contextlib.closing(clients.admin(broker)) as admin:
+        admin.delete_topics([topic.name])
+    publish(broker, topic, b"2", b"3")
+    publish(broker, another, b"4")
+    with Follower(broker, starts, "test", resume=True, places=places, topic_ids=ids) as second:
+        heard = Heard(second)
+        until(lambda: sorted(heard.poll().values) == [b"2", b"3", b"4"])
+
+
 class Listener:
     """Answers every connection on its port with ``answer`` and closes it."""
 
