@@ -39,7 +39,8 @@ def json_decoder(kind: Any, *, strict: bool = True) -> msgspec.json.Decoder[Any]
     made = _json.get((kind, strict))
     if made is None:
         with _lock:
-            made = _json[kind, strict] = msgspec.json.Decoder(kind, strict=strict)
+            made = _json.get((kind, strict)) or msgspec.json.Decoder(kind, strict=strict)
+            _json[kind, strict] = made
     return made
 
 
@@ -60,7 +61,8 @@ def msgpack_decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
     made = _msgpack.get(kind)
     if made is None:
         with _lock:
-            made = _msgpack[kind] = msgspec.msgpack.Decoder(kind)
+            made = _msgpack.get(kind) or msgspec.msgpack.Decoder(kind)
+            _msgpack[kind] = made
     return made
 
 
