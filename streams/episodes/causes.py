@@ -28,7 +28,7 @@ class CauseRow:
     overlay: bool = False
     #: The overlay that tells, where it explains ``_BEHIND`` of an excess, that this stands behind longer computing.
     behind_computing: str = ""
-    #: The quiet part of the work (``lateness.QUIET``, or ``starved``) that speaks for it where it stands out alone.
+    #: The quiet part of the work (``lateness_bar.QUIET``, or ``starved``) that speaks for it where it stands out alone.
     stands_out: str = ""
     #: Whether it can slow all ranks alike, so that it explains a slowdown of the whole job.
     slows_all: bool = False

@@ -20,7 +20,7 @@ from ..ingest.ingest import Admitted, Ingest
 from ..ingest.step_rows import left_out_of
 from ..raw_columns import Ints, whole
 from ..stored import Kept, Stored
-from . import deaths, hang, slow_links, straggler_evidence, traffic
+from . import deaths, hang_findings, slow_links, straggler_evidence, traffic
 from .accused import Accused, AccusedRank, AccusedUnit, with_sorts
 from .arrivals import ArrivalRows, Arrivals
 from .cohorts import Cohorts
@@ -102,7 +102,7 @@ class Collectives(Stored):
         expected = self.coverage.expected
         stopped = None if left else self.hang.update(spoken, message.open, message.now_s, expected)
         if stopped is not None:
-            findings.append(self._finding(stopped, hang.said(stopped, self.ingest.nodes), message))
+            findings.append(self._finding(stopped, hang_findings.said(stopped, self.ingest.nodes), message))
         return findings
 
     def _go_on(self, message: CollectiveCalls) -> list[Finding]:
@@ -115,7 +115,9 @@ class Collectives(Stored):
         spoken = self.hang.through(rank for rank, *_ in reached)
         self.hang.look(spoken, (), standing=False)
         stopped = self.hang.update(spoken, (), None, self.coverage.expected)
-        return [] if stopped is None else [self._finding(stopped, hang.said(stopped, self.ingest.nodes), message)]
+        return (
+            [] if stopped is None else [self._finding(stopped, hang_findings.said(stopped, self.ingest.nodes), message)]
+        )
 
     def _gone_on(self, message: StepTimings) -> Sequence[int]:
         """The ranks that ``message`` has rows of, where anything is kept of ranks that stand."""
@@ -138,7 +140,7 @@ class Collectives(Stored):
         if not (message.ends or message.ended):
             died = self.deaths.come_again(ranks, message.t0_s, **of_job)
         hung = self.hang.blockage()
-        behind = hang.behind_deaths(hung, self.ingest.nodes) if hung is not None else None
+        behind = hang_findings.behind_deaths(hung, self.ingest.nodes) if hung is not None else None
         died = self.deaths.update(message.node, message.ends, now_s=message.now_s, hang=behind, **of_job) or died
         return [] if died is None else [self._finding(died, deaths.said(died, self.ingest.nodes), message)]
 
@@ -216,7 +218,7 @@ class Collectives(Stored):
         last = (
             []
             if stands is None
-            else [finding(stands, hang.said(stands, self.ingest.nodes, ended=ended), job, coverage)]
+            else [finding(stands, hang_findings.said(stands, self.ingest.nodes, ended=ended), job, coverage)]
         )
         last += [] if died is None else [finding(died, deaths.said(died, self.ingest.nodes), job, coverage)]
         return self.crowds.gather(with_sorts(found), last=True) + last

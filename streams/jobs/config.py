@@ -15,12 +15,12 @@ from paceline.settings import MOST_RANKS
 from .. import changeable
 from ..ingest.steps import StepsConfig
 from .hang import HangConfig
-from .lateness import KEPT_TICKS
 from .node_silence import NodeSilenceConfig
 from .pace import PaceConfig
 from .slow_links import LinksConfig
 from .straggler_config import StragglerConfig
 from .structure import StructureConfig
+from .tick_history import KEPT_TICKS
 from .traffic import TrafficConfig
 
 

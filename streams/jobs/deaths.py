@@ -15,7 +15,7 @@ from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
 from ..stored import Kept, Stored
 from .first_death import Blockage, End, FirstDeath, first_death
-from .hang import plain_ranks
+from .hang_findings import plain_ranks
 
 #: A rank that ended alone is confirmed after so long, in seconds of its own node's clock.
 CONFIRM_S = 10.0

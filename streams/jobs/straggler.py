@@ -16,10 +16,12 @@ from ..episodes.tracker import Policy, Tracker
 from ..robust import Array, known_or_zero, middle, nanmedian
 from ..stored import Kept, Stored
 from .cohorts import Cohorts
-from .lateness import COLUMNS, EXPLAINED, JUDGED, LateRanks, TickHistory, calm, late_ranks
+from .lateness import EXPLAINED, LateRanks, calm, late_ranks
+from .lateness_bar import JUDGED
 from .rank_conditions import ConditionsSeen, RankConditions
 from .straggler_config import StragglerConfig
 from .straggler_evidence import StragglerEpisode, StragglerEvidence
+from .tick_history import COLUMNS, TickHistory
 from .ticks import LONG_TICK_S, PARTS, WORK, Tick
 
 #: Weight of the newest tick in the running excess of each part: the last handful of ticks decide the cause.

@@ -27,11 +27,11 @@ from ..raw_columns import Ints
 from ..stored import Kept, Stored
 from .accused import Speaker
 from .cohorts import Cohorts
-from .lateness import TickHistory
 from .rank_conditions import ConditionsSeen, RankConditions
 from .straggler import Straggler
 from .straggler_config import StragglerConfig
 from .straggler_evidence import StragglerEpisode
+from .tick_history import TickHistory
 from .ticks import Tick
 from .units import Units
 

@@ -18,7 +18,7 @@ from paceline.events import (
     advice_on,
 )
 from streams.episodes.causes import CAUSES, judge, slowing_all, standing_out
-from streams.jobs.lateness import JUDGED
+from streams.jobs.lateness_bar import JUDGED
 from tests.derived_events import finding
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -5,8 +5,11 @@ from random import Random
 import pytest
 
 from paceline.events import OpenCollective, RankLook
-from streams.jobs.hang import MOVES_S, Hang, HangConfig, said
-from streams.jobs.waits import Wait, Waits
+from streams.jobs.hang import Hang, HangConfig
+from streams.jobs.hang_evidence import MOVES_S
+from streams.jobs.hang_findings import said
+from streams.jobs.waiting_place import Wait
+from streams.jobs.waits import Waits
 
 MEMBERS = 4
 

@@ -16,8 +16,10 @@ from paceline.events import (
     StepTimings,
 )
 from paceline.lost_time import lost_s
-from streams.jobs.hang import MOST_NEWS, MOST_TOLD, Hang, HangConfig
-from streams.jobs.waits import MOST_PLACES, Wait, Waits
+from streams.jobs.hang import Hang, HangConfig
+from streams.jobs.hang_evidence import MOST_NEWS, MOST_TOLD
+from streams.jobs.waiting_place import Wait
+from streams.jobs.waits import MOST_PLACES, Waits
 from tests.streams.job_lines import JobDiagnosis
 from tests.timings import speakers
 from tests.work_done import counted

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from streams.jobs.lateness import EXPLAINED, JUDGED, KEPT_TICKS, TickHistory, calm, late_ranks
+from streams.jobs.lateness import EXPLAINED, calm, late_ranks
+from streams.jobs.lateness_bar import JUDGED
 from streams.jobs.straggler_config import StragglerConfig
+from streams.jobs.tick_history import KEPT_TICKS, TickHistory
 
 RANKS = 8
 CONFIG = StragglerConfig()

@@ -12,7 +12,8 @@ from paceline.sidecar.look_verdict import ProcessLook
 from paceline.sidecar.looks import Looks
 from paceline.sidecar.worker_lines import WorkerLines
 from paceline.training.look_messages import Looked
-from streams.jobs.hang import Hang, HangConfig, said
+from streams.jobs.hang import Hang, HangConfig
+from streams.jobs.hang_findings import said
 
 RANKS, JOB = 4, ("train", 0)
 NODES = {"a": (0, 1), "b": (2, 3)}

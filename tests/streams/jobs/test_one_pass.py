@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from paceline.events import OP_INDEX, OPS
 from streams.ingest.microbatches import Pairs
 from streams.ingest.steps import Step
-from streams.jobs import lateness
+from streams.jobs import lateness_bar
 from streams.jobs.cohorts import Cohorts
-from streams.jobs.lateness import TickHistory, late_ranks
+from streams.jobs.lateness import late_ranks
 from streams.jobs.pace import Pace, PaceConfig
 from streams.jobs.straggler_config import StragglerConfig
 from streams.jobs.structure import Structure, StructureConfig
+from streams.jobs.tick_history import TickHistory
 from streams.jobs.ticks import Ticks
 
 CONFIG = StragglerConfig()
@@ -145,7 +146,7 @@ def test_a_rank_that_is_late_is_near_and_nobody_else_is_judged(monkeypatch):
     """Counting finds every rank that a look would, and spares the look where it finds none."""
     ticks = [tick for tick in map(Ticks(0.0, Cohorts()).update, steps_of(3, 70, 5)) if tick]
     history, judged = TickHistory(), []
-    monkeypatch.setattr(lateness, "_bar", lambda *args: judged.append(args) or bar(*args))
+    monkeypatch.setattr(lateness_bar, "bar", lambda *args: judged.append(args) or bar(*args))
     seen = set()
     for tick in ticks:
         history.push(tick)
@@ -157,7 +158,7 @@ def test_a_rank_that_is_late_is_near_and_nobody_else_is_judged(monkeypatch):
     assert seen == {3}
 
 
-bar = lateness._bar
+bar = lateness_bar.bar
 
 
 def test_ranks_that_join_between_runs_are_no_mix_up():
