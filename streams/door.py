@@ -28,6 +28,7 @@ from .cluster_events import ADVICE, PASSED_ON, concerns, enclosed, read, short
 from .dead_letters import DeadLetters, Publish
 from .deliveries import Deliveries
 from .door_counts import DoorCounts
+from .forgotten import Forgotten
 from .keyed_state import Key, StateCut, state_key
 from .offsets import Offsets, Partition
 from .positions import PositionCheck, Positions
@@ -48,6 +49,8 @@ SNAPSHOT_SHARE = 20
 OLDEST_S = 20.0
 #: A large state is cut in turns of about this length.
 TURN_S = 0.01
+#: Under which key the forgotten jobs of a partition are stored.
+FORGOTTEN = Key("forgotten", "", "", -1).text()
 #: With so many messages to take, which no worker takes in a tenth of a second, more are judged at a time.
 BACKLOG = 500
 
@@ -283,10 +286,31 @@ class Door:
             if data is not None:
                 self.processor.restore(key, data)
                 self.counts.jobs.restore(key, self.processor.open_answers(key), self.clock(), self.wall())
+            elif key.kind == "job" and (times := self._forgotten(source.number).times(key.text())):
+                self.processor.begin_again(key, times)
         except Exception as error:
             # Whatever is wrong with it, it would be wrong again after a restart of the worker.
             log.error("%s restarts: its stored state is not readable (%s)", key.text(), error)
         return opened
+
+    def _forgotten(self, partition: int) -> Forgotten:
+        """The jobs of ``partition`` whose state was forgotten."""
+        try:
+            data = self.store.read(partition, FORGOTTEN)
+            return Forgotten() if data is None else Forgotten.restore(data)
+        except ValueError as error:
+            log.warning("forgotten jobs of partition %d are counted from zero: %s", partition, error)
+            return Forgotten()
+
+    async def _note_forgotten(self, partition: int, keys: list[Key]) -> None:
+        """Remember that these jobs are forgotten, before their stored states are deleted."""
+        keys = [key for key in keys if key.kind == "job" and key in self._open and key not in self.processor]
+        if not keys:
+            return
+        forgotten = self._forgotten(partition)
+        for key in keys:
+            forgotten.note(key.text())
+        await self.store.write(partition, FORGOTTEN, forgotten.snapshot())
 
     async def _refuse(self, source: Partition, offset: int, data: bytes, kind: str, reason: str) -> None:
         self.counts.dead_letters += 1
@@ -322,7 +346,7 @@ class Door:
         lanes: dict[int, list[Key]] = defaultdict(list)
         for key in dict.fromkeys(gone + due):
             lanes[self._open[key].partition].append(key)
-        await asyncio.gather(*(self._store_in_turn(keys) for keys in lanes.values()))
+        await asyncio.gather(*(self._store_in_turn(at, keys, set(gone)) for at, keys in lanes.items()))
         if not self.stores_wait():
             self.counts.stored_s = self.clock()
         await self.deliveries.settle()
@@ -336,9 +360,10 @@ class Door:
         now_s = self.clock()
         return now_s >= opened.due_s or (opened.events >= CHECKPOINT_EVENTS and now_s >= opened.rests_until_s)
 
-    async def _store_in_turn(self, keys: list[Key]) -> None:
+    async def _store_in_turn(self, partition: int, keys: list[Key], gone: set[Key]) -> None:
         # One record a batch and partition: the embedded broker tells the end of a partition as if its last batch held
         # a single record, and a recovery that believes it would stop short of the last snapshots.
+        await self._note_forgotten(partition, [key for key in keys if key in gone])
         for key in keys:
             await self._store(key)
 

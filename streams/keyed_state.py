@@ -110,6 +110,11 @@ class KeyedState:
         #: None in a recording: all of its launches are known before, and are attempts of their own (``attempts.py``).
         self.launches: Launches | None = None if recorded else Launches()
 
+    def begin_again(self, forgotten: int) -> None:
+        """Give findings ids of their own: the state of this key was forgotten so often; before its first event."""
+        if self.launches is not None:
+            self.launches = Launches(forgotten)
+
     def update(self, topic: Topic, event: Event | Heard, at_once: int = 0) -> list[Event]:
         """Tell every decision that wants it; what they answer.
 
@@ -124,7 +129,7 @@ class KeyedState:
             return [], True
         before = self.launches.launch
         turn = self.launches.update(event, self.most_ranks)
-        found: list[Event] = list(turn.found)
+        found: list[Event] = [of_launch(one, before) for one in turn.found]
         self.open.hear(found)
         return found + (self._end_launch(before) if turn.begins else []), turn.judged
 
@@ -152,10 +157,10 @@ class KeyedState:
 
     def _said(self, answers: list[Event], launch: str | None = None) -> list[Event]:
         """``answers`` as they are handed on: findings of each launch have ids of their own."""
-        if launch is None:
-            launch = "" if self.launches is None else self.launches.launch
+        again, judged = ("", "") if self.launches is None else (self.launches.again, self.launches.launch)
+        of_steps = judged if launch is None else launch
         told = [
-            of_launch(one, launch) if isinstance(one, Finding) and one.kind not in BALANCE_KINDS else one
+            of_launch(one, again if one.kind in BALANCE_KINDS else of_steps) if isinstance(one, Finding) else one
             for one in answers
         ]
         self.open.hear(told)
@@ -203,7 +208,7 @@ class KeyedState:
             parts[name] = (yield from one.cutting()) if isinstance(one, TwoPartSnapshot) else one.snapshot()
         if self.open.all():
             parts[_OPEN] = self.open.snapshot()
-        if self.launches is not None and self.launches.judged:
+        if self.launches is not None and (self.launches.judged or self.launches.again):
             parts[_LAUNCHES] = self.launches.snapshot()
         return StateCut(parts)
 

@@ -108,7 +108,8 @@ class _Message(NamedTuple):
 class Launches(StoredDecision):
     """The launches of one attempt of a job."""
 
-    layout = 2
+    layout = 3
+    again: Kept[str]
     launch: Kept[str]
     begun: Kept[int]
     judged: Kept[dict[str, _Producer]]
@@ -120,9 +121,12 @@ class Launches(StoredDecision):
     judged_s: Kept[float]
     tracker: Kept[Tracker[Any, Any]]
 
-    def __init__(self) -> None:
-        #: Who began the launch that is judged; "" for the first.
-        self.launch = ""
+    def __init__(self, forgotten: int = 0) -> None:
+        """``forgotten``: how often what was known of this attempt was forgotten, launches of it among that."""
+        #: What tells these launches from forgotten ones; "" where there are none.
+        self.again = str(forgotten) if forgotten else ""
+        #: Who began the launch that is judged; ``again`` for the first.
+        self.launch = self.again
         self.begun = 0
         self.judged = {}
         self.waiting = {}

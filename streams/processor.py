@@ -158,6 +158,12 @@ class Processor:
         state = KeyedState.restore(data, self.routes, self.most_ranks, self.advice_settings)
         self.states[key] = (state, self.now_s)
 
+    def begin_again(self, key: Key, forgotten: int) -> None:
+        """A key of which nothing is stored begins; its state was forgotten ``forgotten`` times before."""
+        state = self._state()
+        state.begin_again(forgotten)
+        self.states[key] = (state, self.now_s)
+
     def open_answers(self, key: Key) -> list[Finding | Suggestion]:
         """The findings and suggestions of one key that are open."""
         return self.states[key][0].open.all()

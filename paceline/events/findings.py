@@ -155,7 +155,8 @@ class Finding(Event, frozen=True, kw_only=True):
     """A verdict on a job. Key: job.
 
     ``id`` is a function of job, attempt, kind, subject and first step, so the same episode has the same id in every
-    replay; ``revision`` counts 1, 2, … within it. A consumer that upserts by (``id``, ``revision``) sees each once.
+    replay; a job that is started again under its name has ids of its own. ``revision`` counts 1, 2, … within an id: a
+    consumer that upserts by (``id``, ``revision``) sees each once.
     ``ranks`` are those accused; it is empty where hardware is exonerated. Where code is the place, ``line`` is where
     those accused stood and ``others_line`` where the others waited (file, line, function). ``victims`` only waited, or
     lost a peer. ``seq`` and ``operation`` are of the collective that did not end, ``sure`` is certain,

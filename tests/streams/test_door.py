@@ -6,9 +6,11 @@ import json
 import operator
 import random
 import threading
-from collections import defaultdict
+import zlib
+from collections import Counter, defaultdict
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from paceline import topics, wire
@@ -19,7 +21,7 @@ from streams.keyed_state import StateCut
 from streams.offsets import Partition
 from streams.processor import Processor
 from streams.snapshots import pack, unpack
-from streams.store import Store
+from streams.store import Header, Store
 from tests.patience import PATIENCE_S
 from tests.timings import listed
 
@@ -349,6 +351,81 @@ def test_an_idle_job_is_stored_too(messages):
         return before, broker.committed
 
     assert asyncio.run(run()) == (0, 5)
+
+
+class Nights(Broker):
+    """A job runs under one name each night, its first rank slow from the same step on; another one runs by day."""
+
+    def __init__(self, make_training, nights=3):
+        self.night, self.said, self.of = 0, [], []
+        for night in range(nights):
+            began_s = 1_700_000_000.0 + 86_400.0 * night
+            for event in make_training(job="nightly", slow=1, slow_from_s=3, seconds=15, t0_s=began_s):
+                of_night = {"producer": f"{event.producer} {night}", "ended": event.sequence == 14}
+                self.of.append((night, msgspec.structs.replace(event, **of_night)))
+            by_day = make_training(job="day", seconds=40, nodes=1, ranks=1, t0_s=began_s + 40_000.0)
+            self.of += [(night, msgspec.structs.replace(event, producer=f"day {night}")) for event in by_day]
+        super().__init__([wire.encode(event) for _, event in self.of])
+
+    async def publish(self, topic, key, value):
+        sent = await super().publish(topic, key, value)
+        if topic == topics.FINDING and (one := json.loads(value))["job"] == "nightly":
+            self.said.append((self.night, one))
+        return sent
+
+    async def worked(self):
+        """A worker's life, which takes what was silent for 30 s as forgotten."""
+        clock = Clock()
+        door = Door(Processor(idle_s=30.0), Store(self.table, self.delivered), self.publish, self, clock, clock)
+        for offset in range(self.committed, len(self.messages)):
+            self.night = self.of[offset][0]
+            await door.take(topics.OP, AT, offset, self.messages[offset])
+            clock.now_s += 0.4
+            await door.checkpoint()
+        await door.checkpoint(everything=True)
+
+    def new_ids(self):
+        """How many findings each night had that were not said before."""
+        first = {}
+        for night, one in self.said:
+            first.setdefault(one["id"], night)
+        return Counter(first.values())
+
+
+def test_a_job_that_runs_every_night_has_findings_of_its_own_each_time(make_training):
+    """Its state is forgotten by day. Under the ids of the night before, whoever keeps the newest revision of each
+    would keep that night's."""
+    broker = Nights(make_training)
+    asyncio.run(broker.worked())
+    assert broker.new_ids() == {0: 1, 1: 1, 2: 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_anywhere_the_nights_stay_apart(make_training, seed):
+    """The job is forgotten, or its launches are told apart: what is said again has the ids that it had."""
+    dice, broker = random.Random(seed), Nights(make_training)
+    for _ in range(500):
+        broker.left = dice.randint(20, 200)
+        try:
+            asyncio.run(broker.worked())
+        except KilledError:
+            continue
+        break
+    assert broker.committed == len(broker.messages)
+    assert broker.new_ids() == {0: 1, 1: 1, 2: 1}
+
+
+def test_a_damaged_memory_of_forgotten_jobs_stops_nothing(make_training, caplog):
+    """It is begun anew, and the log says so."""
+    broker = Nights(make_training, nights=2)
+    asyncio.run(broker.worked())
+    named = next(name for name in broker.table if b"forgotten" in name)
+    for damaged in (b"nonsense", msgspec.msgpack.encode(Header(0, 0, zlib.crc32(b"no snapshot"), b"no snapshot"))):
+        broker.table[named], broker.committed = damaged, 0
+        asyncio.run(broker.worked())
+        assert broker.committed == len(broker.messages)
+    assert "forgotten jobs of partition 0 are counted from zero" in caplog.text
 
 
 @pytest.mark.long

@@ -75,12 +75,16 @@ class TestOneWorker:
 
 
 def test_a_forgotten_job_leaves_the_changelog(own_workers, make_training, request, until):
-    """An hour of other jobs' time after its last event, a job's stored state is deleted: its last record is empty."""
+    """An hour of other jobs' time after its last event, a job's stored state is deleted: its last record is empty.
+
+    When it runs again, with the next worker, its findings have ids of their own.
+    """
     old, new = f"old-{request.node.name}", f"new-{request.node.name}"
     workers = own_workers
     ensure_topics(workers.settings, NEEDED)
-    workers.start()
-    workers.produce(make_training(job=old, seconds=5, nodes=1))
+    first = workers.start()
+    night = make_training(job=old, seconds=15, slow=1, slow_from_s=3)
+    workers.produce(night)
     last: dict[str, bytes | None] = {}
 
     def seen(job):
@@ -96,6 +100,14 @@ def test_a_forgotten_job_leaves_the_changelog(own_workers, make_training, reques
         workers.produce([msgspec.structs.replace(event, sequence=n, t0_s=t0_s + MOST_PUSH_S * n) for n in hour])
         until(lambda: seen(old) == b"deleted")
         until(lambda: seen(new) not in (None, b"deleted"))
+    before = {one["id"] for one in workers.findings(old)}
+    assert before == {one["id"] for one in expected(night)}
+    first.terminate()
+    assert first.wait() == 0
+    workers.start()
+    next_night = make_training(job=old, seconds=15, slow=1, slow_from_s=3, t0_s=night[0].t0_s + 86_400.0)
+    workers.produce([msgspec.structs.replace(one, producer=f"{one.producer} again") for one in next_night])
+    until(lambda: len({one["id"] for one in workers.findings(old)}) == 2 * len(before))
 
 
 def test_sigterm_ends_it_in_good_order(workers, make_training, request, free_port):
