@@ -24,6 +24,8 @@ class GpuDiagnosis(Stored):
     """One GPU of a node."""
 
     uuid: Kept[str]
+    #: When its last row was sampled, on the node's clock.
+    heard_s: Kept[float]
     faults: Kept[Faults]
     trend: Kept[MemoryTrend]
     replays: Kept[detectors.Growth]
@@ -33,6 +35,7 @@ class GpuDiagnosis(Stored):
 
     def __init__(self, uuid: str, config: NodeConfig) -> None:
         self.uuid = uuid
+        self.heard_s = 0.0
         self.config = config
         self.faults = Faults(config)
         self.trend = MemoryTrend(config.memory_rise, config.gap_s)
@@ -50,6 +53,7 @@ class GpuDiagnosis(Stored):
 
     def row(self, row: Row, lost: str | None, tenant: Tenant) -> list[NodeEpisode]:
         """Take in a row: faults are reported at once."""
+        self.heard_s = row.at_s
         told: list[NodeEpisode | None] = []
         struck = set()
         for part, proof, fact in self.faults.update(row, lost):
@@ -97,7 +101,7 @@ class GpuDiagnosis(Stored):
         told: list[NodeEpisode | None] = []
         why = f"{before.job or 'no job'} no longer has it"
         self.trend = MemoryTrend(self.config.memory_rise, self.config.gap_s)  # Another job's memory is another trend.
-        for watched in (self.throttling, self.link, self.replaying, self.damaged, self.idle, self.memory):
+        for watched in self._looked:
             told.append(self.episodes.end(watched, at_s, why))
         for watched in self.parts.values():
             episode = self.episodes.get(watched)
@@ -107,6 +111,20 @@ class GpuDiagnosis(Stored):
                 told.append(self.episodes.end(watched, at_s, why))
                 told.append(self.episodes.revise(watched, at_s, signal, facts, tenant))
         return [episode for episode in told if episode is not None]
+
+    def leave(self, at_s: float) -> list[NodeEpisode]:
+        """It was not sampled for long, and is forgotten: what was said of it ends."""
+        ends = (self.episodes.end(watched, at_s, "it is sampled no more") for watched in self._watched)
+        return [episode for episode in ends if episode is not None]
+
+    @property
+    def _looked(self) -> tuple[Watched, ...]:
+        """What looks tell, whoever has the GPU."""
+        return self.throttling, self.link, self.replaying, self.damaged, self.idle, self.memory
+
+    @property
+    def _watched(self) -> tuple[Watched, ...]:
+        return *self._looked, *self.parts.values()
 
 
 def filling(trend: MemoryTrend, config: NodeConfig) -> Look:

@@ -26,6 +26,9 @@ class NodeConfig:
     tick_s: float = 5.0
     #: Samples farther apart than this: what was before says nothing of what is now.
     gap_s: float = 150.0
+    #: A GPU without a sample for longer than this makes room, where a node has had more names than are followed: all
+    #: that is remembered of it is older by then.
+    gone_s: float = 2 * 3600.0
     #: A fault is over when the GPU has answered for so long without another sign of it.
     fault_calm_s: float = 600.0
     #: After an episode, a new one of the same kind may not be suspected for so long.

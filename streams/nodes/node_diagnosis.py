@@ -35,7 +35,7 @@ _LOST = ("GPU is lost", "GPU needs a reset")
 class NodeDiagnosis(StoredDecision):
     """Judges one (cluster, node); every event given to it must be of that one."""
 
-    layout = 7
+    layout = 8
     roster: Kept[Roster]
     host_roster: Kept[Roster]
     coverage: Kept[CoverageTracker]
@@ -98,8 +98,12 @@ class NodeDiagnosis(StoredDecision):
         return self.crowds.gather([(node_findings.sort_of(one), said) for one, said in zip(told, made, strict=True)])
 
     def _describe(self, event: NodeDescribed) -> None:
-        for device in event.devices[:MOST_DEVICES]:
-            self.rated[device.uuid] = Rated(device.pcie_generation_max, device.pcie_width_max, device.sm_clock_max_mhz)
+        rated = {
+            device.uuid: Rated(device.pcie_generation_max, device.pcie_width_max, device.sm_clock_max_mhz)
+            for device in event.devices[:MOST_DEVICES]
+        }
+        earlier = {uuid: one for uuid, one in self.rated.items() if uuid not in rated}
+        self.rated = dict([*earlier.items(), *rated.items()][-MOST_DEVICES:])
         present = {device.index: device.uuid for device in event.devices[:MOST_DEVICES]}
         # An inventory lists what opened: a GPU that was lost before keeps its name until another is in its place.
         before = {at: uuid for at, uuid in self.indices.items() if at not in present and uuid not in present.values()}
@@ -117,6 +121,7 @@ class NodeDiagnosis(StoredDecision):
         who = claims(event)
         for row in samples(event, gone):
             told.append(self._pass_on(who, row.at_s))
+            told.append(self._make_room(row.uuid, row.at_s))
             gpu = self._gpu(row.uuid)
             if gpu is None:
                 continue
@@ -125,6 +130,18 @@ class NodeDiagnosis(StoredDecision):
             if row.answered:
                 self.open.setdefault(row.uuid, Tally()).add(row)
         return told
+
+    def _make_room(self, uuid: str, at_s: float) -> list[NodeEpisode]:
+        """Forget a GPU that is gone, where one more is to be followed: MIG instances get new names each time."""
+        if uuid in self.gpus or len(self.gpus) < MOST_DEVICES:
+            return []
+        oldest = min(self.gpus.values(), key=lambda one: one.heard_s)
+        if at_s - oldest.heard_s <= self.config.gone_s:
+            return []
+        del self.gpus[oldest.uuid]
+        self.open.pop(oldest.uuid, None)
+        self.owners.forget(oldest.uuid)
+        return oldest.leave(at_s) + self._end_balances(at_s)
 
     def _gpu(self, uuid: str) -> GpuDiagnosis | None:
         if uuid not in self.gpus:
@@ -154,8 +171,13 @@ class NodeDiagnosis(StoredDecision):
         for uuid, before in moved.items():
             if uuid in self.gpus:
                 told += self.gpus[uuid].pass_on(at_s, before, self.owners.of(uuid))
-        if not moved:
-            return told
+        if len(self.owners.tenants) > MOST_DEVICES:
+            self.owners.keep(self.gpus.keys() | who.keys())
+        return told + self._end_balances(at_s) if moved else told
+
+    def _end_balances(self, at_s: float) -> list[NodeEpisode]:
+        """Nobody has GPUs for these jobs any more."""
+        told: list[NodeEpisode] = []
         for job in sorted(self.balances.keys() - self.owners.jobs().keys()):
             ended = self.episodes.end(self._evenness(job), at_s, f"{job} has left")
             told += [ended] if ended else []

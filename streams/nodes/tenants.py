@@ -4,6 +4,8 @@ Rule of this file: a decision. The processes come every few seconds and a job th
 counts as left only when nobody has been seen on it for a minute.
 """
 
+from collections.abc import Container
+
 from paceline.events import RANK_LIMIT, DeviceSamples
 
 from ..stored import Kept, Stored
@@ -42,6 +44,11 @@ class Tenants(Stored):
         """Drop the tenant of a GPU that is no more."""
         self.tenants.pop(uuid, None)
         self.vacant_s.pop(uuid, None)
+
+    def keep(self, uuids: Container[str]) -> None:
+        """Drop the tenants of all other GPUs."""
+        self.tenants = {uuid: tenant for uuid, tenant in self.tenants.items() if uuid in uuids}
+        self.vacant_s = {uuid: since_s for uuid, since_s in self.vacant_s.items() if uuid in uuids}
 
     def of(self, uuid: str) -> Tenant:
         """The tenant of one GPU."""

@@ -125,11 +125,11 @@ class MachineBook:
 
     def devices(self, nodes: Collection[tuple[str, str]] | None = None) -> list[DeviceUse]:
         """Every device of ``nodes`` (cluster and name; None: of all), by node and name."""
-        return [_device(key[0], key[1], subject.use()) for key, subject in _of(self._devices, nodes)]
+        return [_device(key[2], key[0], key[1], subject.use()) for key, subject in _of(self._devices, nodes)]
 
     def hosts(self, nodes: Collection[tuple[str, str]] | None = None) -> list[HostUse]:
         """Every host of ``nodes`` (cluster and name; None: of all), by name."""
-        return [_host(key[0], subject.use()) for key, subject in _of(self._hosts, nodes)]
+        return [_host(key[1], key[0], subject.use()) for key, subject in _of(self._hosts, nodes)]
 
 
 def _of(
@@ -141,8 +141,9 @@ def _of(
             yield key, subject
 
 
-def _device(node: str, name: str, use: _Use) -> DeviceUse:
+def _device(cluster: str, node: str, name: str, use: _Use) -> DeviceUse:
     return DeviceUse(
+        cluster,
         node,
         name,
         use.seconds,
@@ -159,8 +160,9 @@ def _device(node: str, name: str, use: _Use) -> DeviceUse:
     )
 
 
-def _host(node: str, use: _Use) -> HostUse:
+def _host(cluster: str, node: str, use: _Use) -> HostUse:
     return HostUse(
+        cluster,
         node,
         use.seconds,
         use.mean("cpu_ratio"),

@@ -62,6 +62,7 @@ class Course(msgspec.Struct, frozen=True):
 class DeviceUse(NamedTuple):
     """One GPU over all of its windows. ``seconds`` is how long those last."""
 
+    cluster: str
     node: str
     device: str
     seconds: float
@@ -80,6 +81,7 @@ class DeviceUse(NamedTuple):
 class HostUse(NamedTuple):
     """One node's host over all of its windows."""
 
+    cluster: str
     node: str
     seconds: float
     cpu_ratio: float | None

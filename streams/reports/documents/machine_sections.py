@@ -4,7 +4,7 @@ Rule of this file: pure words. Of many devices the busiest node's and the hottes
 row is a node, with its worst device.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from paceline.energy.tariff import Tariff, joules_in_words
 from paceline.words import many
@@ -41,7 +41,11 @@ def _devices(devices: Sequence[DeviceUse]) -> list[Block]:
     if len(devices) <= MOST_DEVICES:
         head = ("node", "device", "busy", "memory", "power", "mean °C", "max °C", "throttled", "sampled for")
         slow = tuple(at for at, one in enumerate(devices) if (one.throttled_ratio or 0.0) >= _THROTTLED)
-        return [*blocks, Table(head, tuple(map(_row, devices)), right=tuple(range(2, 9)), slow=slow)]
+        named = _names(devices)
+        return [
+            *blocks,
+            Table(head, tuple(_row(named(one), one) for one in devices), right=tuple(range(2, 9)), slow=slow),
+        ]
     return [*blocks, *_by_node(devices)]
 
 
@@ -79,13 +83,19 @@ def _known(values: object) -> list[float]:
     return [one for one in values if one is not None]  # type: ignore[attr-defined]
 
 
-def _row(one: DeviceUse) -> tuple[str, ...]:
+def _names(machines: Sequence[DeviceUse | HostUse]) -> Callable[[DeviceUse | HostUse], str]:
+    """What the node of each is called: with its cluster, where there are several."""
+    several = len({one.cluster for one in machines}) > 1
+    return lambda one: f"{one.cluster}/{one.node}" if several else one.node
+
+
+def _row(node: str, one: DeviceUse) -> tuple[str, ...]:
     limit = f" of {one.power_limit_w:.0f}" if one.power_limit_w is not None else ""
     memory = gib(one.memory_bytes)
     if one.memory_bytes is not None and one.memory_total_bytes:
         memory += f" ({share(one.memory_bytes / one.memory_total_bytes)})"
     return (
-        one.node,
+        node,
         one.device,
         share(one.utilization_ratio),
         memory,
@@ -98,9 +108,10 @@ def _row(one: DeviceUse) -> tuple[str, ...]:
 
 
 def _by_node(devices: Sequence[DeviceUse]) -> list[Block]:
+    named = _names(devices)
     nodes: dict[str, list[DeviceUse]] = {}
     for one in devices:
-        nodes.setdefault(one.node, []).append(one)
+        nodes.setdefault(named(one), []).append(one)
     order = sorted(nodes.items(), key=lambda item: (-max(one.throttled_ratio or 0.0 for one in item[1]), item[0]))
     rows = []
     for node, of_it in order[:MOST_NODES]:
@@ -157,9 +168,10 @@ def _hosts(hosts: Sequence[HostUse]) -> list[Block]:
     if not hosts:
         return []
     order = sorted(hosts, key=lambda one: (-(one.pressure_cpu_ratio or 0.0), -(one.cpu_ratio or 0.0), one.node))
+    named = _names(hosts)
     rows = tuple(
         (
-            one.node,
+            named(one),
             share(one.cpu_ratio),
             share(one.pressure_cpu_ratio, 1),
             share(one.pressure_io_ratio, 1),

@@ -66,8 +66,9 @@ def _overview(jobs: list[JobReport]) -> list[Block]:
 def _coverage(report: Report) -> list[str]:
     items = [line for job in report.jobs[:MOST_TOLD] for line in _of_job(job, alone=len(report.jobs) == 1)]
     items += report.notes
-    sampled = {one.node for one in report.devices}
-    unsampled = sorted({node for job in report.jobs for node in job.nodes} - sampled)
+    sampled = {(one.cluster, one.node) for one in report.devices}
+    used = {(job.cluster, node) for job in report.jobs for node in job.nodes}
+    unsampled = sorted(node for _, node in used - sampled)
     if not report.devices:
         items.append("No GPU was sampled, so use, memory, power, temperature and throttling are not known.")
         if not report.nodes_described:

@@ -273,6 +273,46 @@ def test_gpus_beyond_the_bound_are_noted(make_node, judge):
     assert seen == f"of this node alone: {MOST_DEVICES} GPUs seen"
 
 
+def renamed(event, after, **changes):
+    """That message from ``after`` seconds later, of GPUs with other names."""
+    uuids = [f"later-{after}-{uuid}" for uuid in event.uuids]
+    return replace(event, sequence=event.sequence + after, t0_s=event.t0_s + after, uuids=uuids, **changes)
+
+
+def test_gpus_that_are_gone_for_hours_make_room_for_others(make_node, judge):
+    """MIG instances have new names each time they are made; what was found of the old ones ends, and says why."""
+    event = make_node(1, gpus=MOST_DEVICES, xid=lambda second, gpu: 79 if gpu == 3 else 0)[0]
+    diagnosis = NodeDiagnosis()
+    judge([event], diagnosis)
+    held = set(diagnosis.gpus)
+    soon, late = int(diagnosis.config.gone_s), int(diagnosis.config.gone_s) + 10
+    judge([renamed(event, soon)], diagnosis)
+    assert set(diagnosis.gpus) == held
+    fresh = renamed(event, late)
+    found = judge([fresh], diagnosis)
+    assert set(diagnosis.gpus) == set(fresh.uuids)
+    ended = [one for one in found if one.state == "recovered"]
+    assert [tuple(one.devices) for one in ended] == [("GPU-3",)]
+    assert "over, it is sampled no more" in ended[0].summary
+    assert [tuple(one.devices) for one in found if one.state == "confirmed"] == [(fresh.uuids[3],)]
+
+
+def test_of_gpus_that_were_made_anew_over_and_over_a_bounded_number_is_kept(make_node, make_description, judge):
+    """Their names, their rated links and who used them; the job that is there is still known."""
+    diagnosis = NodeDiagnosis()
+    event, described = make_node(1, gpus=MOST_DEVICES // 2, utilization_ratio=0.9)[0], make_description()
+    for times in range(1, 7):
+        fresh = renamed(event, times * (int(diagnosis.config.gone_s) + 10))
+        devices = [replace(described.devices[0], uuid=uuid, index=index) for index, uuid in enumerate(fresh.uuids)]
+        judge([replace(described, devices=devices), fresh], diagnosis)
+        assert set(fresh.uuids) <= set(diagnosis.gpus) & set(diagnosis.rated) & set(diagnosis.owners.tenants)
+        assert set(diagnosis.owners.jobs()["job"]) >= set(fresh.uuids)
+    assert len(diagnosis.gpus) == len(diagnosis.rated) == MOST_DEVICES
+    assert len(diagnosis.owners.tenants) <= 2 * MOST_DEVICES
+    kept = diagnosis.snapshot()
+    assert NodeDiagnosis.restore(kept).snapshot() == kept
+
+
 def test_the_ranks_that_count_are_those_of_the_job_on_this_node(make_node, judge):
     """All of them are seen through their GPUs; of nobody's GPU no rank is expected."""
     found = judge(make_node(5, gpus=3, xid=lambda second, gpu: 79 if gpu == 0 else 0))

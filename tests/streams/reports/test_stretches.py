@@ -108,6 +108,8 @@ def test_devices_of_one_name_on_two_nodes_or_in_two_clusters_are_apart():
     windows = [device(0.0, name="gpu0", node=node, cluster=cluster) for node in ("n0", "n1") for cluster in ("c", "d")]
     book, use = both(*windows, host(0.0), host(0.0, cluster="d"))
     assert (len(book.devices()), len(book.hosts()), use.devices) == (4, 2, 4)
+    assert {(one.cluster, one.node) for one in book.devices()} == {(one, n) for one in "cd" for n in ("n0", "n1")}
+    assert {(one.cluster, one.node) for one in book.hosts()} == {("c", "n"), ("d", "n")}
     assert use.sums().total.used == pytest.approx(4 / 60)
 
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from paceline.events import Cost, HostWindow, NodeDescribed
+from paceline.events import Cost, DeviceWindow, HostWindow, NodeDescribed
 from streams.reports.builder import ReportBuilder
 from streams.reports.cluster_report import ClusterBuilder
 from streams.reports.documents.as_html import as_html
@@ -118,6 +118,25 @@ def test_one_rank_has_nobody_to_be_compared_with():
     text = as_text(document_of(rank_window(0), job_window(ranks=1)))
     assert "No other rank to compare with" in text
     assert "Ranks over time" not in text
+
+
+@pytest.mark.parametrize("gpus", [1, 40])
+def test_nodes_of_one_name_in_two_clusters_have_rows_of_their_own(gpus):
+    """Also where a row is a node; in a single cluster its name is left out."""
+
+    def machines(cluster):
+        where = {"cluster": cluster, "start_s": 0.0, "length_s": 60.0, "node": "n", "samples": 6, "max": {}}
+        yield HostWindow(**where, mean={"cpu_ratio": 0.5})
+        for gpu in range(gpus):
+            yield DeviceWindow(**where, device=f"GPU-{gpu}", mean={"utilization_ratio": 0.5})
+
+    def first_cells(*clusters):
+        blocks = document_of(*(one for cluster in clusters for one in machines(cluster))).blocks
+        tables = [block for block in blocks if isinstance(block, Table) and block.head[0] == "node"]
+        return [{row[0] for row in table.rows} for table in tables]
+
+    assert first_cells("c", "d") == [{"c/n", "d/n"}, {"c/n", "d/n"}]
+    assert first_cells("c") == [{"n"}, {"n"}]
 
 
 def test_why_no_gpu_was_sampled_is_said_where_the_node_reports_it():
