@@ -70,9 +70,11 @@ class _Detail(NamedTuple):
     cause: str
     confidence: float
     fired: bool
+    #: When its alert began: an alert that begins later under this id is of the next run.
+    starts_s: float
 
 
-_UNKNOWN = _Detail(0, "unknown", 0.0, False)
+_UNKNOWN = _Detail(0, "unknown", 0.0, False, 0.0)
 
 
 class Book:
@@ -199,14 +201,18 @@ class Book:
     def _find(self, event: Finding, heard_s: float) -> None:
         self._alerts.update(event, heard_s)
         told = of_finding(event, heard_s)
-        held = self._details.get(told.id, _UNKNOWN)
-        newest = event.revision >= held.revision
-        if told.id in self._alerts.alerts:
+        alert = self._alerts.alerts.get(told.id)
+        if alert is not None:
+            held = self._details.get(told.id, _UNKNOWN)
+            if held.starts_s < alert.starts_s:
+                held = _UNKNOWN
+            newest = event.revision >= held.revision
             self._details[told.id] = _Detail(
                 max(event.revision, held.revision),
                 event.cause if newest else held.cause,
                 event.confidence if newest else held.confidence,
                 held.fired or told.fires,
+                alert.starts_s,
             )
         if len(self._details) > 2 * len(self._alerts.alerts) + 100:
             self._details = {key: held for key, held in self._details.items() if key in self._alerts.alerts}

@@ -42,6 +42,10 @@ class JobLife:
     def __post_init__(self) -> None:
         names = [*self.nodes, *(teller for teller, _ in self.speakers.values())]
         self.name_bytes = sum(map(size_of, names))
+        # Both times are asked for far more often than a node speaks, and a job may have thousands of nodes.
+        self._running = sum(end is None for end in self.nodes.values())
+        self._last_end_s: float | None = None
+        self._begun: tuple[float | None] | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -52,6 +56,7 @@ class JobLife:
         """Take what one node says; what it says of another attempt is passed over."""
         if event.attempt != self.attempt:
             return
+        self._begun = None
         if self._is_replaced(event) and not self._ran_beside(event):
             self._leave(event.teller)
             return
@@ -65,12 +70,22 @@ class JobLife:
             if len(self.nodes) >= MOST_NODES or self.name_bytes + size > MOST_NAME_BYTES:
                 return
             self.name_bytes += size
+        else:
+            self._forget_end(self.nodes[teller])
         self.nodes[teller] = ended_s
+        self._running += ended_s is None
+        if ended_s is not None and self._last_end_s is not None:
+            self._last_end_s = max(self._last_end_s, ended_s)
 
     def _leave(self, teller: str) -> None:
         if teller in self.nodes:
-            del self.nodes[teller]
+            self._forget_end(self.nodes.pop(teller))
             self.name_bytes -= size_of(teller)
+
+    def _forget_end(self, end_s: float | None) -> None:
+        self._running -= end_s is None
+        if end_s is not None and end_s == self._last_end_s:
+            self._last_end_s = None
 
     def _speak(self, lowest: int, teller: str, started_s: float) -> None:
         """Note who started the ranks from ``lowest`` on last, where there is room for one more."""
@@ -128,8 +143,11 @@ class JobLife:
         >>> JobLife(0, {"a": 5.0, "b": 7.0}).ended_s
         7.0
         """
-        ends = [end for end in self.nodes.values() if end is not None]
-        return max(ends) if ends and len(ends) == len(self.nodes) else None
+        if self._running or not self.nodes:
+            return None
+        if self._last_end_s is None:
+            self._last_end_s = max(end for end in self.nodes.values() if end is not None)
+        return self._last_end_s
 
     @property
     def begun_s(self) -> float | None:
@@ -140,5 +158,7 @@ class JobLife:
         >>> JobLife(0, {"a": 5.0, "b": None}, speakers={0: ("a", 1.0), 8: ("b", 7.0)}).begun_s
         7.0
         """
-        running = [start_s for teller, start_s in self.speakers.values() if self.nodes.get(teller) is None]
-        return min(running or (start_s for _, start_s in self.speakers.values()), default=None)
+        if self._begun is None:
+            running = [start_s for teller, start_s in self.speakers.values() if self.nodes.get(teller) is None]
+            self._begun = (min(running or (start_s for _, start_s in self.speakers.values()), default=None),)
+        return self._begun[0]

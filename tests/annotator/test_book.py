@@ -63,6 +63,22 @@ def test_another_run_of_the_same_name_and_attempt_leaves_findings_behind() -> No
     assert verdict.standing[:2] == (False, "the job was started again")
 
 
+@pytest.mark.parametrize("seconds_later", [10.0, 200.0])
+def test_a_finding_of_the_next_run_has_its_own_cause(seconds_later: float) -> None:
+    """It may have the id of one before, and begins at revision 1; within a run the newest revision counts."""
+    book, found = Book("default"), finding(cluster="default", revision=7, cause="data_loading")
+    book.update(job(started_s=NOW_S - 900), NOW_S - 900)
+    book.update(found, NOW_S - 800)
+    book.update(finding(cluster="default", revision=2, cause="unknown"), NOW_S - 700)
+    assert [one.cause for one in book.verdicts(NOW_S - 700)] == ["data_loading"]
+    book.update(job(started_s=NOW_S - 900, ended_s=NOW_S - 600), NOW_S - 600)
+    book.update(job(producer="q", started_s=NOW_S - 300), NOW_S - 300)
+    again = finding(cluster="default", revision=1, state="suspected", cause="worker_compute", confidence=0.5)
+    book.update(again, NOW_S - 300 + seconds_later)
+    (verdict,) = book.verdicts(NOW_S)
+    assert (verdict.cause, verdict.confidence, verdict.fired) == ("worker_compute", 0.5, False)
+
+
 def test_nothing_is_kept_of_parts_that_are_over() -> None:
     book = Book("default")
     for at in range(50):

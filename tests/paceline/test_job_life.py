@@ -1,5 +1,7 @@
 """Whether an attempt goes on: told by each node for itself, in any order, more than once."""
 
+import random
+
 import msgspec
 import pytest
 
@@ -66,6 +68,21 @@ def test_it_has_begun_with_the_first_of_those_that_run() -> None:
     for event in (first, second):
         life.update(msgspec.structs.replace(event, ended_s=20.0))
     assert life.begun_s == 1.0
+
+
+def test_what_it_remembers_of_its_times_is_what_its_nodes_say() -> None:
+    """In any order, with nodes that are started again, replaced and set back, whoever asks in between."""
+    chance, life = random.Random(7), JobLife(0)
+    for _ in range(500):
+        event = on(chance.choice("abcd"), chance.randrange(3), started_s=float(chance.randrange(9)))
+        life.update(msgspec.structs.replace(event, ended_s=chance.choice([None, *map(float, range(5, 15))])))
+        fresh = JobLife(0, dict(life.nodes), speakers=dict(life.speakers))
+        if chance.random() < 0.7:
+            assert (life.ended_s, life.begun_s) == (fresh.ended_s, fresh.begun_s)
+    kept = msgspec.to_builtins(life)
+    assert set(kept) == {"attempt", "nodes", "exit_status", "speakers", "name_bytes"}
+    again = msgspec.convert(kept, JobLife)
+    assert (again, again.ended_s, again.begun_s) == (life, life.ended_s, life.begun_s)
 
 
 def on(node: str, rank: int, started_s: float) -> events.JobDescribed:
