@@ -62,7 +62,7 @@ class Warned(NamedTuple):
 
 
 _INIT = re.compile(
-    r"comm 0x[0-9a-fA-F]+ rank (\d{1,18}) nranks (\d{1,18})\b.{0,400}? - Init (START|COMPLETE)", re.ASCII
+    r"comm 0x[0-9a-fA-F]+ rank (\d{1,18}) nranks (\d{1,18})\b.{0,400}? ?- Init (START|COMPLETE)", re.ASCII
 )
 _COMM_ID = re.compile(r" commId (0x[0-9a-fA-F]{1,64})\b", re.ASCII)
 _CHANNEL = re.compile(

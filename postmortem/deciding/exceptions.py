@@ -11,7 +11,7 @@ from collections import defaultdict
 import msgspec
 
 from ..evidence import Failure
-from ..places import innermost
+from ..places import innermost, waits_in_collective
 from .case import Case, grounds
 from .naming import first_to_go
 from .verdict import Kind, Sure, Verdict, several
@@ -75,7 +75,21 @@ def verdict(case: Case) -> Verdict | None:
         if device and len(device) < len(own) and len({_normal(own[rank]) for rank in device}) == 1:
             return _died(case, own, device, "likely")
         return _odd_one(case, own, by_text) or _died(case, own, set(own), "unsure")
-    return _died(case, own, set(own), "certain")
+    made = _died(case, own, set(own), "certain")
+    return _of_a_collective(made) if all(map(_in_a_collective, own.values())) else made
+
+
+def _in_a_collective(one: Failure) -> bool:
+    """Whether a collective raised it, in words that no row of the table has: of a library that is not known."""
+    raised = one.type.rpartition(".")[2] in ("RuntimeError", "DistBackendError")
+    return one.name == "exception" and raised and waits_in_collective(one.frames) != ""
+
+
+def _of_a_collective(made: Verdict) -> Verdict:
+    cause = f"{made.cause}; a collective raised it, which may only have noticed the end of another rank"
+    return msgspec.structs.replace(
+        made, cause=cause, sure="unsure", next="the logs of the other ranks: who ended first"
+    )
 
 
 def stuck(case: Case) -> Verdict | None:

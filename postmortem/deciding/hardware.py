@@ -22,7 +22,7 @@ _RECORDS = frozenset({63, 92})
 
 def verdict(case: Case) -> Verdict | None:
     """By the kernel's lines."""
-    return _killed(case) or _device(case) or _network(case)
+    return _killed(case) or _device(case) or _hung(case) or _network(case)
 
 
 def _killed(case: Case) -> Verdict | None:
@@ -112,6 +112,37 @@ def _device(case: Case) -> Verdict | None:
     faults = _faults(case)
     known = any(said.age_s is not None or _rank_of(case, said) is not None for said in faults)
     return _of_faults(case, faults) if known else None
+
+
+def _hung(case: Case) -> Verdict | None:
+    """AMD's driver reset a GPU that no longer answered, and ended all processes that used it."""
+    if any(one.name == "cuda" for one in case.failures):  # A fault of a program's own access hangs its GPU, too.
+        return None
+    ended = [one for one in case.failures if one.name == "gpu_hang"]
+    resets = [said for said in case.kernel if said.name == "gpu_reset"]
+    if not ended and not any(said.age_s is not None or _rank_of(case, said) is not None for said in resets):
+        return None
+    cards = {(said.node, said.pci): said for said in reversed(resets)}
+    named = {f"GPU {pci}" for _, pci in cards} or {f"GPU {one.device}" for one in ended}
+    rank = _rank_of(case, next(iter(cards.values()))) if len(cards) == 1 else None
+    nodes = tuple(sorted({one.node for one in (*ended, *resets) if one.node}))
+    where = f" of {' and '.join(nodes[:3])}" if nodes else ""
+    what = f"{', '.join(sorted(named)[:4])}{where}" if len(named) <= 4 else f"{len(named)} GPUs{where}"
+    reasons = ", ".join(sorted({one.text.strip() for one in ended}))
+    said = f"the runtime reports a fault of {what} ({reasons})" if reasons else f"the driver has reset {what}"
+    asked = " and ".join(nodes[:3]) if nodes else "its node"
+    return Verdict(
+        kind="device_fault",
+        cause=f"{said}; every process that uses such a GPU is ended",
+        ranks=(rank,) if rank is not None else (),
+        victims=_others(case, rank),
+        nodes=nodes,
+        devices=tuple(sorted(named)[:16]),
+        sure="likely",
+        next=f"the kernel's log of {asked} (dmesg | grep amdgpu): a page fault before the reset is the program's, "
+        "a ring timeout alone the GPU's or its driver's",
+        grounds=grounds(*resets[:2], *ended[:4]),
+    )
 
 
 def of_unknown_time(case: Case) -> Verdict | None:

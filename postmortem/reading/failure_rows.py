@@ -26,6 +26,13 @@ _OF_DEVICES = (
     r"device-side assert triggered|an illegal (?:memory access|instruction) was encountered|unspecified launch failure|"
     r"uncorrectable (?:ECC|NVLink) error|hardware stack error|misaligned address|the launch timed out"
 )
+#: What NCCL says where a peer or the network is gone, or it does not know why: its last error says more.
+_PEERS_GONE = (
+    "remote process exited or there was a network error",
+    "unhandled system error",
+    "unhandled cuda error",
+    "internal error",
+)
 _UNREACHABLE = (
     r"\b[Cc]onnect to (?P<peer>[\w.:%\[\]-]{1,255}<\d{1,5}>) failed : (?P<text>[A-Z][a-z]{1,20}(?: [a-z]{1,20}){0,6})"
 )
@@ -52,11 +59,15 @@ ROWS: tuple[Row, ...] = (
     ),
     _row("timeout", "waiter", "collective operation timeout", r"Watchdog caught collective operation timeout"),
     _row("timeout", "waiter", "NCCL operation timed out", r"timeout: NCCL operation timed out", "2.15"),
+    _row("timeout", "waiter", "Operation timed out after", r"\[TC\].{0,300}? Operation timed out after \d", "2.15"),
+    _row("timeout", "waiter", "due to timeout", r"\[TC\].{0,300}? Aborting process .{0,30}?due to timeout", "2.15"),
     _row(
         "progress",
         "waiter",
         "ast enqueued",
-        r"[Ll]ast enqueued(?: NCCL)? work: (?P<enq>-?\d{1,19}), last completed(?: NCCL)? work: (?P<comp>-?\d{1,19})",
+        # What has started, and its operation, are said since the middle of 2026.
+        r"[Ll]ast enqueued(?: NCCL)? work: (?P<enq>-?\d{1,19})(?:, last started work: -?\d{1,19}(?: \(\w{0,60}\))?)?"
+        r", last completed(?: NCCL)? work: (?P<comp>-?\d{1,19})",
         "2.3",
     ),
     _row("watchdog", "waiter", "detected by watchdog at work", r"detected by watchdog at work"),
@@ -88,9 +99,16 @@ ROWS: tuple[Row, ...] = (
     _row(
         "cuda",
         "own",
-        "aborting with error",
-        r"(?:\[pid:(?P<of>\d{1,10})\b.{0,60}?)?\bQueue 0x\w{1,20} aborting with error ?: "
+        "borting with error",
+        r"(?:\[pid:(?P<of>\d{1,10})\b.{0,60}?)?\b(?:Queue 0x\w{1,20}|callbackQueue) [Aa]borting with error ?: "
         r"(?P<text>HSA_STATUS_ERROR\w{0,60})",
+    ),
+    # Every process that uses the GPU says so, the one whose kernel hung and all others.
+    _row(
+        "gpu_hang",
+        "victim",
+        "HW Exception by GPU",
+        r"HW Exception by GPU (?P<device>node-\d{1,4})\b.{0,60}? reason ?: ?(?P<text>[A-Za-z ]{1,40})",
     ),
     _row("cuda", "own", "Memory access fault by GPU", r"(?P<text>Memory access fault by GPU node-\d{1,4})"),
     # Megatron's own checks, which name the rank themselves.
@@ -147,6 +165,16 @@ ROWS: tuple[Row, ...] = (
         r"NCCL error(?: in: [^,]{1,300})?[:,] "
         r"(?P<text>remote process exited or there was a network error|unhandled (?:system|cuda) error|internal error)",
     ),
+    *(
+        _row(
+            "peer_gone",
+            "victim",
+            text,
+            rf"(?:nccl hit async error|NCCL (?:Async Error|\w{{1,30}} failed)).{{0,80}}?(?P<text>{text})",
+            "2.15",
+        )
+        for text in _PEERS_GONE
+    ),
     _row("peer_gone", "victim", "ncclRemoteError", r"ncclRemoteError"),
     _row(
         "network",
@@ -176,9 +204,9 @@ ROWS: tuple[Row, ...] = (
     _row(
         "port_error",
         "victim",
-        "Got async event",
-        _SPEAKER
-        + r"(?:(?P<device>[\w.-]{1,40}):\d{1,4} )?Got async event : (?P<text>port error|local catastrophic error)",
+        "async event",
+        _SPEAKER + r"(?:(?P<device>[\w.-]{1,40}):\d{1,4} )?Got (?:non-fatal )?async event ?: "
+        r"(?P<text>port error|local catastrophic error)",
     ),
     _row("unreachable", "victim", " failed : ", _SPEAKER + _UNREACHABLE),
     _row("unreachable", "victim", " failed : ", _UNREACHABLE),
@@ -268,7 +296,7 @@ ROWS: tuple[Row, ...] = (
         "nccl_sizes",
         "victim",
         "essage truncated : ",
-        r"[Mm]essage truncated : (?P<text>receiv(?:ed|ing) \d{1,18} bytes instead of \d{1,18})",
+        r"[Mm]essage truncated : (?P<text>receiv(?:ed|ing) [\d,]{1,40} bytes instead of [\d,]{1,40})",
     ),
     _row(
         "nccl_sizes",
@@ -299,6 +327,17 @@ ROWS: tuple[Row, ...] = (
         r"retrieving ncclUniqueId from \[(?P<ranks>\d{1,7})\] via c10d key-value store.{0,200}? got error: "
         r"(?P<text>(?i:wait timeout|socket timeout).{0,200})",
     ),
+    # Ascend's collectives, and the codes of torch_npu for a stream that waited too long.
+    _row("hccl", "waiter", "Notify register times out", r"Notify register times out"),
+    _row("hccl", "waiter", "Getting socket times out", r"Getting socket times out"),
+    _row(
+        "hccl",
+        "waiter",
+        "error code is",
+        r"NPU (?:function )?error(?:: ?.{0,80}?)?, error code is (?P<text>107020|507046|507048)\b",
+    ),
+    _row("hccl", "victim", "function error: Hccl", r"function error: (?P<text>Hccl\w{1,40}), error code is \d{1,6}"),
+    _row("hccl", "victim", "HCCL error in", r"HCCL error in: "),
     _row("store", "victim", "retrieving ncclUniqueId from [", r"retrieving ncclUniqueId from \["),
     _row(
         "no_meeting",
@@ -319,7 +358,7 @@ ROWS: tuple[Row, ...] = (
         "memory_device",
         "own",
         "out of memory",
-        r"(?:CUDA|HIP|XPU) out of memory\. Tried to allocate (?P<text>[\d.]{1,20} \w{1,5})",
+        r"(?:CUDA|HIP|XPU|NPU) out of memory\. Tried to allocate (?P<text>[\d.]{1,20} \w{1,5})",
     ),
     # NCCL's last error, below the exception of its rank.
     _row("memory_device", "own", "Cuda failure", r"^Cuda failure (?:\d{1,4} )?'out of memory'"),

@@ -16,6 +16,8 @@ _GROUP = re.compile(
     r"\[PG (?:ID \d{1,9} PG GUID )?(?P<guid>[\w.:-]{1,120}?)(?: ?\((?P<desc>[^()]{1,200})\))? Rank (?P<rank>\d{1,7})\]"
 )
 _PLAIN = re.compile(r"\[(?:PG (?P<guid>\d{1,9}) )?Rank (?P<rank>\d{1,7})\]")
+#: In lines of the library that is PyTorch's default for NCCL since 2.15.
+_NCCL2 = re.compile(r"\[TC\]\[rank=(?P<rank>\d{1,7})\]\[name=(?P<guid>[^\]]{0,200})\]")
 Groups = dict[str, str | None]
 
 _STOPPED = re.compile(r"Sending process (\d{1,10}) closing signal (SIG[A-Z]{2,6})")
@@ -96,8 +98,10 @@ def group_of(text: str) -> Group:
 
     >>> group_of("[PG ID 1 PG GUID 3(fsdp) Rank 4] failure"), group_of("[PG ID 1 PG GUID 3(undefined) Rank 4]").name
     (Group(name='fsdp', guid='3', within=4), '3')
+    >>> group_of("[TC][rank=4][name=3] Operation timed out after 600000 ms")
+    Group(name='3', guid='3', within=4)
     """
-    found = _GROUP.search(text) or _PLAIN.search(text)
+    found = _GROUP.search(text) or _PLAIN.search(text) or _NCCL2.search(text)
     if not found:
         return Group()
     words = found.groupdict()
@@ -119,7 +123,7 @@ def statements(line: Line, rank: int | None, source: Source) -> Iterator[Stateme
 
 def _in_group(text: str) -> int | None:
     """The speaker as its group counts: that is its rank in the default group; before 2.2 there is no other number."""
-    if " Rank " not in text and "[Rank " not in text:
+    if " Rank " not in text and "[Rank " not in text and "[TC][rank=" not in text:
         return None
     group, _, rank = group_of(text)
     return rank if "[Rank " in text or group in ("default_pg", "0") else None

@@ -46,6 +46,16 @@ _ROWS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
             r"(?:\.\d)?: .{0,40}fallen off the bus"
         ),
     ),
+    (
+        "xid",
+        "lost from bus",
+        re.compile(r"amdgpu (?P<pci>[0-9a-fA-F:]{7,13})\.\d: .{0,40}device lost from bus"),
+    ),
+    (
+        "gpu_reset",
+        "GPU reset begin",
+        re.compile(r"amdgpu (?P<pci>[0-9a-fA-F:]{7,13})\.\d: (?:amdgpu: )?GPU reset begin"),
+    ),
     ("sxid", "SXid", re.compile(r"SXid \(PCI:(?P<pci>[0-9a-fA-F:.]{4,20})\): (?P<number>\d{1,6})")),
     ("link_down", "ink down", re.compile(r"(?P<device>[\w.:-]{1,60}): (?:NIC )?Link (?:is )?[Dd]own")),
     ("link_down", "Link down", re.compile(r"(?P<device>\S{1,60})[: ]+Link down")),

@@ -223,7 +223,8 @@ RETRIES = (
 def test_a_node_whose_own_port_failed_is_named(tmp_path, clock, device, event):
     """The other end of the connection only sees retries that are exhausted."""
     said = PORT.format(clock=clock, node="n48", device=device, event=event)
-    for text in (said, said + RETRIES):
+    newer = said.replace("Got async event : ", "Got non-fatal async event: ").replace(event, f"{event}(10)")
+    for text in (said, said + RETRIES, newer):
         found = verdict(tmp_path, text)
         assert (found.kind, found.ranks, found.nodes, found.sure) == ("network", (), ("n48",), "likely")
         assert f"NCCL on n48 reports a {event} of its own {device.partition(':')[0] or 'adapter'}" in found.cause

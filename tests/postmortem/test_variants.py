@@ -127,11 +127,14 @@ class TestGroups:
         shapes = "OpType=_REDUCE_SCATTER_BASE, NumelIn=80, NumelOut=10"
         return in_group(rank, "fsdp", rank, 1, 7753).replace("OpType=ALLREDUCE, NumelIn=10, NumelOut=10", shapes)
 
-    def test_a_log_that_is_missing_leaves_the_rank_that_is_behind(self, tmp_path):
-        """Eight members by the sizes, no file of rank 0: rank 5 is behind, so that it is named, as unsure."""
+    @pytest.mark.parametrize("started", ["", "last started work: -1, ", "last started work: 11 (_ALLGATHER_BASE), "])
+    def test_a_log_that_is_missing_leaves_the_rank_that_is_behind(self, tmp_path, started):
+        """Eight members by the sizes, no file of rank 0: rank 5 is behind, so that it is named, as unsure. Newer
+        versions of PyTorch say as well what has started."""
+        behind = self.BEHIND.replace("last completed", f"{started}last completed")
         waited = [1, 2, 3, 4, 6, 7]
-        files = {f"rank{rank}": self.sharded(rank) + self.BEHIND.format(rank, 12) for rank in waited}
-        found = of_files(tmp_path, **files, rank5=self.BEHIND.format(5, 11))
+        files = {f"rank{rank}": self.sharded(rank) + behind.format(rank, 12) for rank in waited}
+        found = of_files(tmp_path, **files, rank5=behind.format(5, 11))
         assert (found.ranks, found.sure, found.victims) == ((5,), "unsure", tuple(waited))
         assert "no line of 1 other rank of the group" in found.cause
         assert "only one" not in found.cause
