@@ -148,14 +148,13 @@ class Case:
             *self.processes,
         )
         owners = {
-            said.rank
-            for said in owned
-            if said.pid == pid and said.rank is not None and self._same_node(node, said.node)
+            said.rank for said in owned if said.pid == pid and said.rank is not None and self.same_node(node, said.node)
         }
         owners |= {failed.rank for failed in self.failures if failed.pid == pid and failed.rank is not None}
         return owners.pop() if len(owners) == 1 else None
 
-    def _same_node(self, one: str, other: str) -> bool:
+    def same_node(self, one: str, other: str) -> bool:
+        """Whether two names may be one node's: one is unknown, or they differ in their domain alone."""
         if not one or not other or {one, other} & {"localhost", "127.0.0.1"}:
             return True
         if one.replace(".", "").isdigit() or other.replace(".", "").isdigit():  # Of an address every part counts.
@@ -164,7 +163,7 @@ class Case:
 
     def rank_of_device(self, pci: str, node: str) -> int | None:
         """The rank that uses a GPU."""
-        owners = {said.rank for said in self.placed if pci and said.pci == pci and self._same_node(node, said.node)}
+        owners = {said.rank for said in self.placed if pci and said.pci == pci and self.same_node(node, said.node)}
         return owners.pop() if len(owners) == 1 else None
 
     def rank_of_address(self, peer: str) -> int | None:
@@ -182,7 +181,7 @@ class Case:
 
     def ranks_on(self, node: str) -> list[int]:
         """The ranks of a node, in order."""
-        return sorted(rank for rank, name in self.nodes.items() if self._same_node(node, name) and node)
+        return sorted(rank for rank, name in self.nodes.items() if self.same_node(node, name) and node)
 
     @cached_property
     def _pods(self) -> set[str]:

@@ -38,6 +38,7 @@ _RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     starting.on_one_device,
     reports.sizes_of_nccl,
     exceptions.verdict,
+    hardware.reset,
     hardware.of_unknown_time,
     starting.verdict,
     waits.verdict,

@@ -115,25 +115,39 @@ def _device(case: Case) -> Verdict | None:
 
 
 def _hung(case: Case) -> Verdict | None:
-    """AMD's driver reset a GPU that no longer answered, and ended all processes that used it."""
-    if any(one.name == "cuda" for one in case.failures):  # A fault of a program's own access hangs its GPU, too.
-        return None
+    """The runtime of AMD's GPUs says that one no longer answers; a fault of a program's own access hangs it, too."""
     ended = [one for one in case.failures if one.name == "gpu_hang"]
-    resets = [said for said in case.kernel if said.name == "gpu_reset"]
-    if not ended and not any(said.age_s is not None or _rank_of(case, said) is not None for said in resets):
+    if not ended or any(one.name == "cuda" for one in case.failures):
         return None
+    at = {one.node or (case.nodes.get(one.rank, "") if one.rank is not None else "") for one in ended}
+    resets = [said for said in _resets(case) if any(case.same_node(said.node, node) for node in at)]
+    reasons = ", ".join(sorted({one.text.strip() for one in ended}))
+    return _reset(case, f"the runtime reports a fault of {{}} ({reasons})", resets, ended)
+
+
+def reset(case: Case) -> Verdict | None:
+    """AMD's driver has reset a GPU and no process says why: it does so behind a program's own fault, too."""
+    resets = _resets(case)
+    known = any(said.age_s is not None or _rank_of(case, said) is not None for said in resets)
+    return _reset(case, "the driver has reset {}", resets, []) if known else None
+
+
+def _resets(case: Case) -> list[Kernel]:
+    return [said for said in case.kernel if said.name == "gpu_reset"]
+
+
+def _reset(case: Case, words: str, resets: list[Kernel], ended: list[Failure]) -> Verdict:
+    """By GPUs that hung: ``words`` has a place for which."""
     cards = {(said.node, said.pci): said for said in reversed(resets)}
     named = {f"GPU {pci}" for _, pci in cards} or {f"GPU {one.device}" for one in ended}
     rank = _rank_of(case, next(iter(cards.values()))) if len(cards) == 1 else None
     nodes = tuple(sorted({one.node for one in (*ended, *resets) if one.node}))
     where = f" of {' and '.join(nodes[:3])}" if nodes else ""
     what = f"{', '.join(sorted(named)[:4])}{where}" if len(named) <= 4 else f"{len(named)} GPUs{where}"
-    reasons = ", ".join(sorted({one.text.strip() for one in ended}))
-    said = f"the runtime reports a fault of {what} ({reasons})" if reasons else f"the driver has reset {what}"
     asked = " and ".join(nodes[:3]) if nodes else "its node"
     return Verdict(
         kind="device_fault",
-        cause=f"{said}; every process that uses such a GPU is ended",
+        cause=f"{words.format(what)}; every process that uses such a GPU is ended",
         ranks=(rank,) if rank is not None else (),
         victims=_others(case, rank),
         nodes=nodes,

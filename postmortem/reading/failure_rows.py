@@ -162,8 +162,7 @@ ROWS: tuple[Row, ...] = (
         "peer_gone",
         "victim",
         "NCCL error",
-        r"NCCL error(?: in: [^,]{1,300})?[:,] "
-        r"(?P<text>remote process exited or there was a network error|unhandled (?:system|cuda) error|internal error)",
+        rf"NCCL error(?: in: [^,]{{1,300}})?[:,] (?P<text>{'|'.join(_PEERS_GONE)})",
     ),
     *(
         _row(

@@ -63,6 +63,21 @@ def test_its_kernel_says_which_card_it_was(tmp_path):
         assert (found.kind, found.devices) == ("device_fault", ("GPU 0000:87:00",))
 
 
+def test_what_a_rank_raises_comes_before_its_drivers_reset(tmp_path):
+    """The driver resets a GPU behind a program's own fault as well: alone it says less than the rank does."""
+    kernel = "[Tue Sep  2 15:10:41 2025] amdgpu 0000:87:00.0: amdgpu: GPU reset begin!\n"
+    raised = RAISED.format(rank=2, text="HIP error: an illegal memory access was encountered")
+    found = verdict(tmp_path, job=raised + WAITED.format(rank=0), dmesg=kernel)
+    assert (found.kind, found.ranks, found.victims) == ("died", (2,), (0,))
+
+
+def test_a_reset_on_another_node_is_not_the_one_that_a_process_reports(tmp_path):
+    kernel = "[Tue Sep  2 15:10:41 2025] amdgpu 0000:{pci}:00.0: amdgpu: GPU reset begin!\n"
+    kernels = {"node-1.kernel": kernel.format(pci="87"), "node-2.kernel": kernel.format(pci="08")}
+    found = verdict(tmp_path, **{"node-1": "[rank3]: " + HUNG.format(handle=1)}, **kernels)
+    assert (found.kind, found.nodes, found.devices) == ("device_fault", ("node-1",), ("GPU 0000:87:00",))
+
+
 def test_a_card_that_left_the_bus_is_a_fault_of_the_device(tmp_path):
     kernel = "[Tue Sep  2 15:10:40 2025] amdgpu 0000:08:00.0: amdgpu: device lost from bus!\n"
     found = verdict(tmp_path, job=WAITED.format(rank=0), dmesg=kernel)
