@@ -35,6 +35,7 @@ from .positions import PositionCheck, Positions
 from .processor import Processor
 from .snapshots import Result, Run
 from .store import Store
+from .unread import Unread
 
 log = logging.getLogger(__name__)
 
@@ -126,6 +127,7 @@ class Door:
         self.letters = DeadLetters(publish, wall, self.deliveries)
         self.epoch = 0
         self._open: dict[Key, _Open] = {}
+        self._unread = Unread(processor.idle_s)
         #: How long a snapshot of each of these takes, together.
         self._round_s = 0.0
         self._storing = asyncio.Lock()
@@ -281,17 +283,22 @@ class Door:
         opened.newest = newest
         if key in self.processor:
             return opened
+        self._read(source.number, key, gauged=True)
+        return opened
+
+    def _read(self, partition: int, key: Key, *, gauged: bool) -> None:
+        """Restore what is stored of ``key``; ``gauged``: and what gauges show of it."""
         try:
-            data = self.store.read(source.number, key.text())
+            data = self.store.read(partition, key.text())
             if data is not None:
                 self.processor.restore(key, data)
-                self.counts.jobs.restore(key, self.processor.open_answers(key), self.clock(), self.wall())
-            elif key.kind == "job" and (times := self._forgotten(source.number).times(key.text())):
+                if gauged:
+                    self.counts.jobs.restore(key, self.processor.open_answers(key), self.clock(), self.wall())
+            elif key.kind == "job" and (times := self._forgotten(partition).times(key.text())):
                 self.processor.begin_again(key, times)
         except Exception as error:
             # Whatever is wrong with it, it would be wrong again after a restart of the worker.
             log.error("%s restarts: its stored state is not readable (%s)", key.text(), error)
-        return opened
 
     def _forgotten(self, partition: int) -> Forgotten:
         """The jobs of ``partition`` whose state was forgotten."""
@@ -341,6 +348,7 @@ class Door:
         if self._came or self.processor.backlog:  # It matters to messages alone, and is a look at each partition.
             self.processor.backlog, self._came = sum(self.lag().values()) > BACKLOG, False
         await self._flush_silent()
+        self._forget_unread()
         gone = [key for key in self.processor.take_forgotten() if key in self._open]
         due = [key for key in self._dirty() if everything or self._due(key)]
         lanes: dict[int, list[Key]] = defaultdict(list)
@@ -351,6 +359,20 @@ class Door:
             self.counts.stored_s = self.clock()
         await self.deliveries.settle()
         await self._commit()
+
+    def _forget_unread(self) -> None:
+        """What is stored and was asked for by no message in as long as others are idle is forgotten as those are."""
+        if self._unread.due(self.processor.now_s, backlog=self.processor.backlog):
+            for number in {at.number for at in self.positions.next}:
+                self._unread.add(number, self.store.keys(number))
+        for number, key in self._unread.take():
+            if key in self._open:
+                continue
+            # A letter on it names the last message that was taken in its partition: of its own none is known.
+            at, due = next(read for read in self.positions.next.items() if read[0].number == number)
+            self._open[key] = _Open(number, (at, max(0, due - 1)))
+            self._read(number, key, gauged=False)
+            self.processor.forget(key)
 
     def _dirty(self) -> list[Key]:
         return [key for key in self.offsets.dirty() if isinstance(key, Key) and key in self._open]

@@ -122,12 +122,16 @@ class Processor:
                 if key.kind == "cluster":
                     self.states[key] = (self.states.pop(key)[0], now_s)
                     continue
-            state, _ = self.states.pop(key)
-            self._forgotten.append(key)
-            if idle and (said := state.conclude() if self.recorded else state.expire()):
-                self._last[key] = said
-                if len(self._last) > self.most_states:
-                    self._last.popitem(last=False)
+            self.forget(key, idle=idle)
+
+    def forget(self, key: Key, *, idle: bool = True) -> None:
+        """Let go of the state of ``key``, and of what is stored of it; ``idle``: after its last words."""
+        state, _ = self.states.pop(key, (None, 0.0))
+        self._forgotten.append(key)
+        if idle and state is not None and (said := state.conclude() if self.recorded else state.expire()):
+            self._last[key] = said
+            if len(self._last) > self.most_states:
+                self._last.popitem(last=False)
 
     def take_forgotten(self) -> list[Key]:
         """The keys forgotten since the last call, so that their stored state can be deleted."""

@@ -5,6 +5,7 @@ chunks are written first, under the keys of the generation that is not in use; t
 and checksum comes last. A writer killed in between leaves the old snapshot whole.
 """
 
+import re
 import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Annotated
@@ -16,6 +17,8 @@ from paceline.decoders import msgpack_decoder
 CHUNK_BYTES = 900_000
 #: No snapshot is so large, and each chunk that a header promises is looked for.
 MOST_CHUNKS = 10_000
+#: How the names of chunks end. Those of snapshots end as what they are of: with a letter or a bracket.
+_CHUNK = re.compile(rb"#[01]\.\d{1,5}$")
 
 
 class StoreError(ValueError):
@@ -83,6 +86,15 @@ class Store:
         if zlib.crc32(data) != header.checksum:
             raise StoreError("the checksum does not match")
         return data
+
+    def keys(self, partition: int) -> list[str]:
+        """What there are snapshots of."""
+        begin = f"{partition}|".encode()
+        return [
+            name.removeprefix(begin).decode()
+            for name in self.table
+            if name.startswith(begin) and not _CHUNK.search(name)
+        ]
 
     async def delete(self, partition: int, key: str) -> None:
         """Forget the snapshot."""
