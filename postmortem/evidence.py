@@ -96,6 +96,10 @@ class Exit(Said, frozen=True, kw_only=True):
     agent: str = ""
 
 
+class StepEnded(Said, frozen=True, kw_only=True):
+    """A launcher ends all processes that are left: how those end that it reports from then on says nothing."""
+
+
 class Restarted(Said, frozen=True, kw_only=True):
     """All ranks of this log were started again: what comes before is of an earlier attempt."""
 
@@ -298,6 +302,7 @@ Statement = (
     | Present
     | PodKilled
     | Restarted
+    | StepEnded
     | Stalled
     | RasReport
     | RasGroup

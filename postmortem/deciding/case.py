@@ -32,6 +32,7 @@ from ..evidence import (
     Stack,
     Stalled,
     Statement,
+    StepEnded,
     Stopped,
     Timeout,
 )
@@ -41,6 +42,8 @@ from ..places import full, in_loader, innermost, is_library
 _SERIES = re.compile(r"-\d{1,7}(?:-[a-z0-9]{5})?$")
 _Said = TypeVar("_Said", bound=Statement)
 
+#: Signals that no launcher sends.
+_CRASHES = frozenset({-4, -7, -8, -11})
 #: A job that went on after the report of a stall writes more lines than this; one that was ended there fewer.
 _AFTER_A_STALL = 500
 #: torchrun's agent waits 30 s for a process that it has sent SIGTERM, and kills it then.
@@ -59,6 +62,7 @@ class Case:
         self.failures = self._of(Failure)
         self.exits = self._of(Exit)
         self.stopped = self._of(Stopped)
+        self.step_ends = self._of(StepEnded)
         self.kernel = self._of(Kernel)
         self.outside = self._of(Outside)
         self.calls = self._of(Call)
@@ -221,7 +225,16 @@ class Case:
         return ended.code in (-15, -9) and (
             any(said.pid == ended.pid and (said.signal == "SIGKILL" or ended.code == -15) for said in self.stopped)
             or self._long_after_another(ended)
+            or self._behind_another(ended)
         )
+
+    def _behind_another(self, ended: Exit) -> bool:
+        """Whether its launcher has reported before that another process crashed, or that it ends all of them."""
+
+        def above(one: Statement) -> bool:
+            return one.source.file == ended.source.file and one.source.line < ended.source.line
+
+        return any(map(above, self.step_ends)) or any(above(one) for one in self.exits if one.code in _CRASHES)
 
     def _long_after_another(self, ended: Exit) -> bool:
         """Whether another rank of its node had ended by itself so long before that the agent's patience was over."""

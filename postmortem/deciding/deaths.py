@@ -136,7 +136,7 @@ def _named(case: Case) -> Verdict | None:
         return None
     naming = sorted(rank for rank, peers in named_by(case).items() if first in peers)
     ended = case.exit_of.get(first)
-    how = f"; it ended with {_code(ended)}" if ended else ""
+    how = f"; it ended with {code_of(ended)}" if ended else ""
     return Verdict(
         kind="died",
         cause=f"{several(naming)} lost the connection to rank {first}, which names no other rank: it ended first{how}",
@@ -151,7 +151,14 @@ def _named(case: Case) -> Verdict | None:
     )
 
 
-def _code(ended: Exit) -> str:
+def first_exit(case: Case) -> int | None:
+    """The one rank that ended by itself, where its launcher has ended all others."""
+    own = [rank for rank, one in case.exit_of.items() if not (one.code == -15 or case.ended_by_launcher(one))]
+    return own[0] if len(own) == 1 < len(case.exit_of) and case.exit_of[own[0]].code != 0 else None
+
+
+def code_of(ended: Exit) -> str:
+    """How a process ended, in words."""
     return f"signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
 
 
@@ -199,7 +206,7 @@ def _aborted(case: Case) -> Verdict | None:
         return None
     return Verdict(
         kind="died",
-        cause=f"rank {rank} ended with {_code(one)} while the others were shut down; no file says why",
+        cause=f"rank {rank} ended with {code_of(one)} while the others were shut down; no file says why",
         ranks=(rank,),
         victims=_victims(case, {rank}),
         sure="unsure",

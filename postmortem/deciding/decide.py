@@ -11,6 +11,7 @@ import msgspec
 
 from ..evidence import Statement
 from . import (
+    absent_tasks,
     deaths,
     exceptions,
     hardware,
@@ -43,6 +44,7 @@ _RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     starting.verdict,
     waits.verdict,
     reports.verdict,
+    absent_tasks.verdict,
     moving.verdict,
     deaths.verdict,
     stalls.verdict,
@@ -87,15 +89,20 @@ def _insufficient(case: Case) -> Verdict | None:
         return None
     said: list[Statement] = [*case.failures, *case.exits, *case.kernel]
     who = f"{several(lost)} ended or lost a peer" if lost else "something failed"
+    first = deaths.first_exit(case)
+    if first is not None:
+        who = f"rank {first} ended with {deaths.code_of(case.exit_of[first])} before the launcher ended the others"
     gone = [f"pid {pid} on {node}" for node, pid in deaths.lost_processes(case)]
     if gone:
         who += f", Ray lost {'the process' if len(gone) == 1 else 'processes, the first'} {gone[0]}"
     return Verdict(
         kind="insufficient_data",
-        cause=f"{who}, and these files do not say who was first",
+        cause=f"{who}, and these files do not say {'why' if first is not None else 'who was first'}",
         victims=tuple(sorted(lost)),
         sure="unsure",
-        next="the logs of all ranks and nodes, and their kernels' logs; with --tee 3 for torchrun, --label for srun",
+        next=f"what rank {first} wrote itself; srun --label says whose each line is"
+        if first is not None
+        else "the logs of all ranks and nodes, and their kernels' logs; with --tee 3 for torchrun, --label for srun",
         grounds=grounds(*said[:4]),
         chain=naming.sentences(case),
     )

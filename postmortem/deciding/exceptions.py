@@ -22,6 +22,7 @@ _WORDS = {
     "memory_shared": "shared memory is full (/dev/shm): a loader's worker got a bus error",
     "disk": "the disk is full",
     "cuda": "the device reported an error",
+    "set_up": "its GPU, or what connects it to others, could not be used",
     "worker": "a worker of its data loader died",
     "stuck": "its watchdog thread was stuck: the GIL, CUDA or storage",
     "asleep": "a worker is in uninterruptible sleep",
@@ -36,6 +37,8 @@ _NEXT = {
     "disk": "free room on that file system (df -h), and start again from the last checkpoint",
     "worker": "that worker's own words: the kernel's log of the node (dmesg), or num_workers=0 to see its exception",
     "cuda": "the kernel's log of its node (dmesg | grep -E 'Xid|amdgpu'), or CUDA_LAUNCH_BLOCKING=1 to see its line",
+    "set_up": "nvidia-smi on that node: does it list the GPU, is its fabric's state Completed (nvidia-smi -q), "
+    "which pairs have peer access (nvidia-smi topo -p2p r); then fork: CUDA must not be used before it",
     "nan": "that iteration on that rank again, on another GPU: the same result there means the program or its data",
     "miscalculated": "take that GPU out of use and test it (dcgmi diag -r 3)",
     "stuck": "the stack of that rank with native frames: py-spy dump --native --pid PID",
@@ -75,7 +78,8 @@ def verdict(case: Case) -> Verdict | None:
         if device and len(device) < len(own) and len({_normal(own[rank]) for rank in device}) == 1:
             return _died(case, own, device, "likely")
         return _odd_one(case, own, by_text) or _died(case, own, set(own), "unsure")
-    made = _died(case, own, set(own), "certain")
+    # What a call refuses says less than what a device has reported.
+    made = _died(case, own, set(own), "likely" if any(one.name == "set_up" for one in own.values()) else "certain")
     return _of_a_collective(made) if all(map(_in_a_collective, own.values())) else made
 
 
@@ -141,14 +145,15 @@ def _what(one: Failure) -> str:
 def _everybody(case: Case, own: dict[int, Failure]) -> Verdict:
     one = own[min(own)]
     every = set(own) >= case.ranks
+    whose = "nodes' or the program's" if one.name == "set_up" else "program's"
     who = "all ranks" if every else f"{len(own)} of {len(case.ranks)} ranks"
     return Verdict(
         kind="died",
-        cause=f"{who} raise the same: {_what(one)}; it is the program's, and no rank's",
+        cause=f"{who} raise the same: {_what(one)}; it is the {whose}, and no rank's",
         victims=tuple(sorted(own)),
         line=_place(case, one),
         sure="certain" if every else "likely",
-        next="look at that line",
+        next=_NEXT["set_up"] if one.name == "set_up" else "look at that line",
         grounds=grounds(*list(own.values())[:4]),
     )
 

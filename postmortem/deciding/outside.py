@@ -31,7 +31,7 @@ def _of_the_job(case: Case, said: Outside) -> bool | None:
 
 
 def _failed_before(case: Case, said: Outside) -> bool:
-    """Whether a rank has failed or waited in vain above that line."""
+    """Whether a rank has failed, or waited in vain, or ended by itself above that line."""
 
     def above(one: Statement) -> bool:
         return one.source.file == said.source.file and one.source.line < said.source.line
@@ -39,6 +39,7 @@ def _failed_before(case: Case, said: Outside) -> bool:
     return (
         any(above(one) for one in case.timeouts)
         or any(above(one) for one in case.stalls)
+        or any(above(one) for one in case.exits if one.code not in (0, -9, -15))
         or any(above(one) for one in case.failures if one.role == "own" or one.name == "timeout_gloo")
     )
 

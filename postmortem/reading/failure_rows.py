@@ -26,6 +26,12 @@ _OF_DEVICES = (
     r"device-side assert triggered|an illegal (?:memory access|instruction) was encountered|unspecified launch failure|"
     r"uncorrectable (?:ECC|NVLink) error|hardware stack error|misaligned address|the launch timed out"
 )
+#: What CUDA says where a process cannot use its GPU, or reach the others from it: of no peer that is gone.
+_SET_UP = (
+    r"initialization error|system not yet initialized|invalid argument|invalid device ordinal|operation not supported|"
+    r"peer access is not supported between these two devices|no CUDA-capable device is detected|"
+    r"CUDA driver version is insufficient for CUDA runtime version|unknown error|mapping of buffer object failed"
+)
 #: What NCCL says where a peer or the network is gone, or it does not know why: its last error says more.
 _PEERS_GONE = (
     "remote process exited or there was a network error",
@@ -163,6 +169,12 @@ ROWS: tuple[Row, ...] = (
         "victim",
         "NCCL error",
         rf"NCCL error(?: in: [^,]{{1,300}})?[:,] (?P<text>{'|'.join(_PEERS_GONE)})",
+    ),
+    _row(
+        "peer_gone",
+        "victim",
+        "NCCL operation nccl",
+        rf"NCCL operation nccl\w{{1,40}}\(.{{0,800}}?\) failed: (?P<text>{'|'.join(_PEERS_GONE)})",
     ),
     *(
         _row(
@@ -326,6 +338,12 @@ ROWS: tuple[Row, ...] = (
         r"retrieving ncclUniqueId from \[(?P<ranks>\d{1,7})\] via c10d key-value store.{0,200}? got error: "
         r"(?P<text>(?i:wait timeout|socket timeout).{0,200})",
     ),
+    # JAX's: whom it waits for is in other lines (``coordinator.py``).
+    _row(
+        "task_barrier", "waiter", "Barrier timed out", r"Barrier timed out\. (?:Barrier_id|Id): (?P<text>\S{1,200}?)\. "
+    ),
+    _row("store", "victim", "RPC to coordination service", r"Failed to send RPC to coordination service"),
+    _row("task_fate", "victim", "distributed service detected fatal", r"JAX distributed service detected fatal errors"),
     # Ascend's collectives, and the codes of torch_npu for a stream that waited too long.
     _row("hccl", "waiter", "Notify register times out", r"Notify register times out"),
     _row("hccl", "waiter", "Getting socket times out", r"Getting socket times out"),
@@ -362,6 +380,7 @@ ROWS: tuple[Row, ...] = (
     # NCCL's last error, below the exception of its rank.
     _row("memory_device", "own", "Cuda failure", r"^Cuda failure (?:\d{1,4} )?'out of memory'"),
     _row("cuda", "own", "Cuda failure", rf"Cuda failure (?:\d{{1,4}} )?'(?P<text>{_OF_DEVICES})"),
+    _row("set_up", "own", "Cuda failure", rf"^Cuda failure (?:\d{{1,4}} )?'(?P<text>{_SET_UP})"),
     _row("memory_device", "own", "CUDA error: out of memory", r"(?:CUDA|HIP) error: out of memory"),
     _row(
         "memory_host",

@@ -8,7 +8,19 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..evidence import Exit, Failure, Outside, Placed, Progress, Restarted, Source, Statement, Stopped, Timeout
+from ..evidence import (
+    Exit,
+    Failure,
+    Outside,
+    Placed,
+    Progress,
+    Restarted,
+    Source,
+    Statement,
+    StepEnded,
+    Stopped,
+    Timeout,
+)
 from .failure_rows import ROWS, Row
 from .prefixes import Line
 
@@ -35,6 +47,15 @@ _AGAIN = re.compile(r"; {1,4}will restart worker group")
 _SRUN = re.compile(
     r"srun: error: ([A-Za-z0-9.-]{1,255}): tasks? ([\d,-]{1,400}): "
     r"(Exited with exit code (\d{1,4})|Killed|Segmentation fault|Aborted|Terminated|Bus error|Out Of Memory)"
+)
+#: srun, which ends all tasks once one has failed.
+_STEP_ENDED = re.compile(
+    r"srun: (?:launch/slurm: _step_signal: Terminating StepId=|Terminating job step |Job step aborted: )"
+)
+#: HPE's mpiexec (PALS): the first process that failed, and maybe one that it has ended itself.
+_PALS = re.compile(
+    r"(?:(?P<node>[A-Za-z0-9.-]{1,255}): )?rank (?P<rank>\d{1,7}) "
+    r"(?:died from signal (?P<signal>\d{1,2})(?: and dumped core)?|exited with code (?P<code>\d{1,3}))$"
 )
 _SPAWN = re.compile(r"process (\d{1,7}) terminated with (?:signal (SIG[A-Z]{2,6})|exit code (\d{1,4}))")
 _SLURM = re.compile(
@@ -217,6 +238,8 @@ def _of_launcher(text: str, node: str, source: Source) -> Iterator[Statement]:
     elif found := _RETURNED.search(text) or _CHILD.search(text):
         pid = _optional(found.groupdict(), "pid")
         yield Exit(node=node, source=source, code=int(found["code"]), pid=pid, first=True)
+    elif _STEP_ENDED.search(text):
+        yield StepEnded(node=node, source=source)
     elif _AGAIN.search(text):
         yield Restarted(node=node, source=source)
     elif found := _SRUN.search(text):
@@ -243,6 +266,9 @@ def _of_process(text: str, node: str, source: Source) -> Iterator[Statement]:
         yield Exit(rank=int(found[1]), node=node, source=source, code=as_signal(int(found[2])), first=True)
     elif found := _HOROVODS.match(text):
         yield Exit(rank=int(found[1]), node=node, source=source, code=as_signal(int(found[2])))
+    elif found := _PALS.match(text):
+        code = -int(found["signal"]) if found["signal"] else as_signal(int(found["code"]))
+        yield Exit(rank=int(found["rank"]), node=found["node"] or node, source=source, code=code)
     elif found := _COMPOSER_RANK.match(text):
         # How the others ended, whom it has ended itself, says nothing.
         yield Placed(rank=int(found[1]), node=node, source=source, pid=int(found[2]))

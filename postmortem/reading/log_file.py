@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from ..evidence import Exit, Failure, Kernel, Outside, Placed, Present, Restarted, Source, Stalled, Statement, Timeout
-from . import job_lines, kernel_lines, mpi_boxes, ras_text, ray_lines, stall_reports, started
+from . import coordinator, job_lines, kernel_lines, mpi_boxes, ras_text, ray_lines, stall_reports, started
 from .agent_tables import AgentTable
 from .crash import Crash
 from .file_names import local_rank_in_path, node_in_name, process_in_name, rank_in_name
@@ -39,6 +39,7 @@ _BLOCKS: tuple[tuple[Callable[[], "Block"], tuple[str, ...]], ...] = (
     (Crash, ("Fatal Python error: ",)),
     (ras_text.RasText, ras_text.WORDS),
     (stall_reports.StallReport, stall_reports.WORDS),
+    (coordinator.TaskList, coordinator.WORDS),
 )
 
 

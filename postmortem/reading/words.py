@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
-from . import failure_rows, kernel_lines, mpi_boxes, ras_text, ray_lines, stall_reports, started
+from . import coordinator, failure_rows, kernel_lines, mpi_boxes, ras_text, ray_lines, stall_reports, started
 
 _FREQUENT = {"out of memory", "gloo"}
 #: Longer words for those, and for the rows of ``failure_rows`` on a peer that is gone.
@@ -28,6 +28,10 @@ _OF_LAUNCHERS = (
     "Child process with PID",
     "srun: error",
     "terminated with",
+    "Terminating StepId",
+    "Terminating job step",
+    "Job step aborted: ",
+    "died from signal",
     "CANCELLED AT",
     "death signal",
     "got signal",
@@ -52,6 +56,7 @@ _OF_LAUNCHERS = (
 )
 WORDS = {
     *(row.words for row in failure_rows.ROWS if row.name != "peer_gone"),
+    *coordinator.WORDS,
     *kernel_lines.WORDS,
     *mpi_boxes.WORDS,
     *ras_text.WORDS,

@@ -1,4 +1,4 @@
-"""What the runtimes of AMD and Ascend say of a GPU that hangs, and of collectives that wait."""
+"""What runtimes say of a GPU that hangs or cannot be used, and on Ascend of collectives that wait."""
 
 import pytest
 
@@ -141,3 +141,35 @@ def test_who_raises_in_a_collective_of_a_library_that_is_not_known_is_not_surely
         found = verdict(tmp_path, job=raised + WAITED.format(rank=0))
         assert (found.kind, found.ranks, found.sure) == ("died", (7,), sure)
         assert ("a collective raised it" in found.cause) == (sure == "unsure")
+
+
+CUDA = (
+    '[rank{rank}]: Traceback (most recent call last):\n[rank{rank}]:   File "/src/train.py", line 37, in main\n'
+    "[rank{rank}]: torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, unhandled cuda error (run with "
+    "NCCL_DEBUG=INFO for details), NCCL version 2.29.2\n[rank{rank}]: ncclUnhandledCudaError: Call to CUDA function "
+    "failed.\n[rank{rank}]: Last error:\n[rank{rank}]: Cuda failure {text}\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text", ["3 'initialization error'", "'peer access is not supported between these two devices'"]
+)
+def test_a_rank_that_cannot_use_its_gpu_is_named_by_nccls_last_error(tmp_path, text):
+    found = verdict(tmp_path, job=CUDA.format(rank=1, text=text) + WAITED.format(rank=0))
+    assert (found.kind, found.ranks, found.victims, found.sure) == ("died", (1,), (0,), "likely")
+    assert text.rpartition("'")[0].rpartition("'")[2] in found.cause
+
+
+def test_where_no_rank_can_it_is_the_nodes(tmp_path):
+    """As without the fabric manager, which GPUs that are joined by switches need."""
+    job = "".join(CUDA.format(rank=rank, text="802 'system not yet initialized'") for rank in range(4))
+    found = verdict(tmp_path, job=job)
+    assert (found.ranks, found.victims) == ((), (0, 1, 2, 3))
+    assert "the nodes' or the program's" in found.cause
+    assert "nvidia-smi -q" in found.next
+
+
+def test_what_nccl_warns_of_while_it_goes_on_is_no_error(tmp_path):
+    warned = "node-1:4711:4711 [1] misc/cudawrap.cc:36 NCCL WARN Cuda failure 3 'initialization error'\n"
+    found = verdict(tmp_path, job=warned + WAITED.format(rank=0))
+    assert "could not be used" not in found.cause

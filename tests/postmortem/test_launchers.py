@@ -465,3 +465,55 @@ def test_ranks_that_have_chosen_one_gpu_are_the_programs_fault(tmp_path, speaks)
     found = verdict(tmp_path, log + "".join(f"{speaks.format(0)}{line}\n" for line in raised.splitlines()))
     assert (found.kind, found.ranks, found.victims, found.sure) == ("died", (), (0, 1, 2, 4), "likely")
     assert "ranks 0-2 and 4 of a group have chosen one GPU (1000, by PCI bus)" in found.cause
+
+
+ENDS = "srun: launch/slurm: _step_signal: Terminating StepId=812.0\n"
+
+
+@pytest.mark.parametrize("others", ["Killed", "Terminated"])
+@pytest.mark.parametrize(
+    "stop", [ENDS, "", "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"]
+)
+def test_tasks_that_srun_ended_did_not_crash_first(tmp_path, stop, others):
+    """It kills the others once one has crashed, by SIGKILL where they do not end."""
+    crashed = "srun: error: node-1: task 3: Segmentation fault (core dumped)\n"
+    found = verdict(tmp_path, f"{crashed}{stop}srun: error: node-1: tasks 0-2: {others}\n")
+    assert (found.kind, found.ranks, found.victims, found.nodes) == ("died", (3,), (0, 1, 2), ("node-1",))
+
+
+def test_a_task_that_was_killed_before_srun_ended_the_others_is_named(tmp_path):
+    killed = "srun: error: node-1: task 3: Killed\n"
+    found = verdict(tmp_path, f"{killed}{ENDS}srun: error: node-1: tasks 0-2: Killed\n")
+    assert (found.kind, found.ranks) == ("died", (3,))
+    assert verdict(tmp_path, f"{ENDS}srun: error: node-1: tasks 0-2: Killed\n{killed}").ranks == ()
+
+
+def test_the_first_task_that_failed_is_reported_though_not_why_it_did(tmp_path):
+    """Slurm says that the step was cancelled: by srun, because of that task."""
+    cancelled = "slurmstepd: error: *** STEP 812.0 ON node-1 CANCELLED AT 2026-11-30T09:20:00 ***\n"
+    exited = "srun: error: node-1: task 3: Exited with exit code 1\n"
+    found = verdict(tmp_path, f"{exited}{ENDS}{cancelled}srun: error: node-1: tasks 0-2: Terminated\n")
+    assert (found.kind, found.ranks) == ("insufficient_data", ())
+    assert "rank 3 ended with exit code 1 before the launcher ended the others" in found.cause
+    assert "rank 3" in found.next
+    alone = verdict(tmp_path, f"{cancelled}srun: error: node-1: tasks 0-3: Terminated\n")
+    assert "ended from outside: cancelled" in alone.cause
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "ranks"),
+    [
+        ("died from signal 11 and dumped core", "died from signal 15", (96,)),
+        ("died from signal 11", "died from signal 9", (96,)),
+        ("died from signal 9", "died from signal 15", (96,)),
+        ("died from signal 6", "died from signal 15", ()),
+        ("exited with code 1", "died from signal 15", ()),
+    ],
+)
+@pytest.mark.parametrize("host", ["x3102c0s25b1n0.hsn.example.org: ", ""])
+def test_hpes_mpiexec_says_which_process_ended_first(tmp_path, host, first, last, ranks):
+    """An abort, or an exit code of Python's, may follow from another rank's end; the last one is ended by mpiexec."""
+    found = verdict(tmp_path, f"{STEPS}{host}rank 96 {first}\n{host}rank 99 {last}\n")
+    assert found.ranks == ranks
+    assert "rank 96" in found.cause
+    assert found.nodes == (("x3102c0s25b1n0.hsn.example.org",) if host and ranks else ())

@@ -1,0 +1,62 @@
+"""Processes of JAX's that its coordinator misses: without a heartbeat, or not at a barrier.
+
+Rule of this file: pure. A process that is only busy may send no heartbeat: one that reports its own death lives.
+"""
+
+from .case import Case, grounds
+from .verdict import Verdict, several
+
+_MOST_NAMED = 2
+
+
+def verdict(case: Case) -> Verdict | None:
+    """By the coordinator's lists."""
+    return _silent(case) or _late(case)
+
+
+def _silent(case: Case) -> Verdict | None:
+    said = [one for one in case.failures if one.name == "no_heartbeat"]
+    silent = {rank for one in said for rank in one.ranks}
+    if not silent:
+        return None
+    alive = silent & case.failed
+    why = (
+        f"; {several(alive)} reports this itself, so it was alive, and too busy to send any"
+        if alive
+        else ": dead, preempted, or too busy to send any"
+    )
+    named = silent if len(silent) <= _MOST_NAMED else set()
+    return Verdict(
+        kind="hang" if alive else "died",
+        cause=f"JAX's coordinator had no heartbeat of {_processes(silent)}{why}",
+        ranks=tuple(sorted(named)),
+        victims=tuple(sorted((case.ranks | silent) - named)),
+        sure="likely" if len(silent) == 1 and not alive else "unsure",
+        next=f"the log of process {min(silent)} and its node's kernel log; if it was only busy, a longer "
+        "heartbeat_timeout_seconds for jax.distributed.initialize",
+        grounds=grounds(*said[:4]),
+    )
+
+
+def _late(case: Case) -> Verdict | None:
+    said = [one for one in case.failures if one.name == "not_at_barrier"]
+    late = {rank for one in said for rank in one.ranks}
+    if not late:
+        return None
+    barrier = next((one for one in case.failures if one.name == "task_barrier"), None)
+    others = case.ranks - late
+    named = late if len(late) <= _MOST_NAMED and not late & case.failed else set()
+    return Verdict(
+        kind="hang",
+        cause=f"{_processes(late)} did not come to JAX's barrier{f' {barrier.text}' if barrier else ''}",
+        ranks=tuple(sorted(named)),
+        victims=tuple(sorted(others | (late - named))),
+        others_line=case.line_in(case.failures),
+        sure="likely" if len(named) == 1 else "unsure",
+        next=f"the log of process {min(late)}: where it was, or how it ended",
+        grounds=grounds(*([barrier] if barrier else []), *said[:3]),
+    )
+
+
+def _processes(ranks: set[int]) -> str:
+    return several(ranks).replace("ranks", "processes").replace("rank", "process")
