@@ -36,7 +36,8 @@ _NEXT = {
     "memory_shared": "a larger /dev/shm (--shm-size, an emptyDir of medium Memory), or fewer loader workers",
     "disk": "free room on that file system (df -h), and start again from the last checkpoint",
     "worker": "that worker's own words: the kernel's log of the node (dmesg), or num_workers=0 to see its exception",
-    "cuda": "the kernel's log of its node (dmesg | grep -E 'Xid|amdgpu'), or CUDA_LAUNCH_BLOCKING=1 to see its line",
+    "cuda": "the kernel's log of its node (dmesg | grep -E 'Xid|amdgpu|xe |i915'), or CUDA_LAUNCH_BLOCKING=1 to see "
+    "its line",
     "set_up": "nvidia-smi on that node: does it list the GPU, is its fabric's state Completed (nvidia-smi -q), "
     "which pairs have peer access (nvidia-smi topo -p2p r); then fork: CUDA must not be used before it",
     "nan": "that iteration on that rank again, on another GPU: the same result there means the program or its data",

@@ -126,7 +126,7 @@ def _hung(case: Case) -> Verdict | None:
 
 
 def reset(case: Case) -> Verdict | None:
-    """AMD's driver has reset a GPU and no process says why: it does so behind a program's own fault, too."""
+    """A GPU's driver has reset it and no process says why: it does so behind a program's own fault, too."""
     resets = _resets(case)
     known = any(said.age_s is not None or _rank_of(case, said) is not None for said in resets)
     return _reset(case, "the driver has reset {}", resets, []) if known else None
@@ -147,14 +147,14 @@ def _reset(case: Case, words: str, resets: list[Kernel], ended: list[Failure]) -
     asked = " and ".join(nodes[:3]) if nodes else "its node"
     return Verdict(
         kind="device_fault",
-        cause=f"{words.format(what)}; every process that uses such a GPU is ended",
+        cause=f"{words.format(what)}; whoever uses such a GPU is ended, or loses what it was calculating",
         ranks=(rank,) if rank is not None else (),
         victims=_others(case, rank),
         nodes=nodes,
         devices=tuple(sorted(named)[:16]),
         sure="likely",
-        next=f"the kernel's log of {asked} (dmesg | grep amdgpu): a page fault before the reset is the program's, "
-        "a ring timeout alone the GPU's or its driver's",
+        next=f"the kernel's log of {asked} (dmesg | grep -E 'amdgpu|xe|i915'): a page fault before the reset is "
+        "the program's, a ring timeout alone the GPU's or its driver's",
         grounds=grounds(*resets[:2], *ended[:4]),
     )
 

@@ -52,6 +52,8 @@ def _verdict(case: Case, said: Outside) -> Verdict:
         "lost node": "the connection to a node was lost: it failed, or its network",
         "node failure": "a node failed",
         "node shutdown": "a node was shut down",
+        "signal SIGHUP": "signal SIGHUP, as when the terminal or session that started it is closed",
+        "signal SIGINT": "signal SIGINT, as by Ctrl-C",
     }
     what = words.get(said.reason, said.reason) + (f" of pod {said.pod}" if said.pod else "")
     return Verdict(
@@ -78,5 +80,6 @@ def _next(reason: str, *, named: bool) -> str:
         "preemption": "start it again from the last checkpoint",
         "node failure": "look at that node, and start again without it",
         "node shutdown": "start it again from the last checkpoint, on other nodes",
+        "signal SIGHUP": "start it so that it outlives its session: tmux, nohup, or as a batch job",
         "eviction": "requests that equal the pod's limits (memory, ephemeral storage), then start it again",
     }.get(reason, "ask who or what ended the job: the scheduler's record, the launcher's parent")

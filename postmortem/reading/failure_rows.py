@@ -109,6 +109,13 @@ ROWS: tuple[Row, ...] = (
         r"(?:\[pid:(?P<of>\d{1,10})\b.{0,60}?)?\b(?:Queue 0x\w{1,20}|callbackQueue) [Aa]borting with error ?: "
         r"(?P<text>HSA_STATUS_ERROR\w{0,60})",
     ),
+    _row(  # Level Zero's, of Intel's GPUs
+        "cuda",
+        "own",
+        "UR_RESULT_ERROR_",
+        r"(?P<text>UR_RESULT_ERROR_(?:DEVICE_LOST|OUT_OF_RESOURCES|INVALID_KERNEL\w{0,40}|PROGRAM_\w{1,40}))",
+    ),
+    _row("memory_device", "own", "UR_RESULT_ERROR_", r"(?P<text>UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)"),
     # Every process that uses the GPU says so, the one whose kernel hung and all others.
     _row(
         "gpu_hang",

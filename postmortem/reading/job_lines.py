@@ -57,6 +57,8 @@ _PALS = re.compile(
     r"(?:(?P<node>[A-Za-z0-9.-]{1,255}): )?rank (?P<rank>\d{1,7}) "
     r"(?:died from signal (?P<signal>\d{1,2})(?: and dumped core)?|exited with code (?P<code>\d{1,3}))$"
 )
+#: A node's daemon, of its own task.
+_STEPD = re.compile(r"slurmstepd: error: get_exit_code task (\d{1,7}) died by signal: (\d{1,2})$")
 _SPAWN = re.compile(r"process (\d{1,7}) terminated with (?:signal (SIG[A-Z]{2,6})|exit code (\d{1,4}))")
 _SLURM = re.compile(
     r"\*\*\* (?:JOB|STEP) \S{1,60} ON (\S{1,255}) CANCELLED AT \S{1,40}"
@@ -95,7 +97,16 @@ _CRASHED = re.compile(
     r"\[(?P<node>[A-Za-z0-9.-]{1,255}):(?P<pid>\d{1,10})\] Signal: [A-Z][a-z A-Z]{2,60} \((?P<code>4|6|7|8|11)\)"
 )
 _OOM_EVENT = re.compile(r"Detected (\d{1,6}) oom[-_ ]kill event(?:s|\(s\))? in (?:StepId=|step )?(\S{1,60})")
-_SIGNALS = {"SIGKILL": -9, "SIGTERM": -15, "SIGSEGV": -11, "SIGABRT": -6, "SIGBUS": -7, "SIGILL": -4, "SIGINT": -2}
+_SIGNALS = {
+    "SIGKILL": -9,
+    "SIGTERM": -15,
+    "SIGSEGV": -11,
+    "SIGABRT": -6,
+    "SIGBUS": -7,
+    "SIGILL": -4,
+    "SIGINT": -2,
+    "SIGHUP": -1,
+}
 _SRUN_SIGNALS = {
     "Killed": -9,
     "Segmentation fault": -11,
@@ -269,6 +280,8 @@ def _of_process(text: str, node: str, source: Source) -> Iterator[Statement]:
     elif found := _PALS.match(text):
         code = -int(found["signal"]) if found["signal"] else as_signal(int(found["code"]))
         yield Exit(rank=int(found["rank"]), node=found["node"] or node, source=source, code=code)
+    elif found := _STEPD.search(text):
+        yield Exit(rank=int(found[1]), node=node, source=source, code=-int(found[2]))
     elif found := _COMPOSER_RANK.match(text):
         # How the others ended, whom it has ended itself, says nothing.
         yield Placed(rank=int(found[1]), node=node, source=source, pid=int(found[2]))
@@ -290,9 +303,15 @@ def _of_outside(text: str, node: str, source: Source) -> Iterator[Statement]:
     elif found := _SCHEDULER.search(text):
         yield Outside(node=node, source=source, reason=_SCHEDULERS_REASONS[found[1] or found[2]], strong=True)
     elif found := _AGENT.search(text):
-        yield Outside(node=node, source=source, reason=f"signal {found[1] or found[2]}", strong=False)
+        yield Outside(node=node, source=source, reason=_signal(found[1] or found[2]), strong=False)
     elif found := _OOM_EVENT.search(text):
         yield Failure(node=node, source=source, role="own", name="oom_event", text=text[:300])
+
+
+def _signal(text: str) -> str:
+    """By name, where Python's agent has only its number."""
+    numbers = {str(-number): name for name, number in _SIGNALS.items()}
+    return f"signal {numbers.get(text, text)}"
 
 
 def _tasks(text: str) -> Iterator[int]:

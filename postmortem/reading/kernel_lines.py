@@ -56,6 +56,20 @@ _ROWS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         "GPU reset begin",
         re.compile(r"amdgpu (?P<pci>[0-9a-fA-F:]{7,13})\.\d: (?:amdgpu: )?GPU reset begin"),
     ),
+    # Of Intel's drivers, xe and the older i915.
+    (
+        "gpu_reset",
+        "Engine reset: ",
+        re.compile(r"xe (?P<pci>[0-9a-fA-F:]{7,13})\.\d: \[drm\] (?:GT\d{1,2}: )?Engine reset: "),
+    ),
+    (
+        "gpu_reset",
+        "GPU HANG: ",
+        re.compile(
+            r"i915 (?P<pci>[0-9a-fA-F:]{7,13})\.\d: \[drm\] GPU HANG: ecode [0-9a-fA-F:]{1,40}"
+            r"(?:, in .{1,40}? \[(?P<pid>\d{1,10})\])?"
+        ),
+    ),
     ("sxid", "SXid", re.compile(r"SXid \(PCI:(?P<pci>[0-9a-fA-F:.]{4,20})\): (?P<number>\d{1,6})")),
     ("link_down", "ink down", re.compile(r"(?P<device>[\w.:-]{1,60}): (?:NIC )?Link (?:is )?[Dd]own")),
     ("link_down", "Link down", re.compile(r"(?P<device>\S{1,60})[: ]+Link down")),

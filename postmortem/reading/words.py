@@ -32,6 +32,7 @@ _OF_LAUNCHERS = (
     "Terminating job step",
     "Job step aborted: ",
     "died from signal",
+    "died by signal",
     "CANCELLED AT",
     "death signal",
     "got signal",

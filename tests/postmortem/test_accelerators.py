@@ -1,5 +1,7 @@
 """What runtimes say of a GPU that hangs or cannot be used, and on Ascend of collectives that wait."""
 
+import json
+
 import pytest
 
 from postmortem.deciding.decide import decide
@@ -76,6 +78,30 @@ def test_a_reset_on_another_node_is_not_the_one_that_a_process_reports(tmp_path)
     kernels = {"node-1.kernel": kernel.format(pci="87"), "node-2.kernel": kernel.format(pci="08")}
     found = verdict(tmp_path, **{"node-1": "[rank3]: " + HUNG.format(handle=1)}, **kernels)
     assert (found.kind, found.nodes, found.devices) == ("device_fault", ("node-1",), ("GPU 0000:87:00",))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "xe 0000:2c:00.0: [drm] GT0: Engine reset: engine_class=ccs, logical_mask: 0x1, guc_id=3",
+        "i915 0000:2c:00.0: [drm] GPU HANG: ecode 12:1:85dcfdfb, in python3 [4711]",
+    ],
+)
+def test_a_reset_by_intels_driver_is_read_and_a_lost_device_is_its_ranks(tmp_path, line):
+    kernel = f"[Tue Sep  2 15:10:41 2025] {line}\n"
+    found = verdict(tmp_path, job=WAITED.format(rank=0), dmesg=kernel)
+    assert (found.kind, found.devices, found.sure) == ("device_fault", ("GPU 0000:2c:00",), "likely")
+    lost = RAISED.format(rank=2, text="level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)")
+    found = verdict(tmp_path, job=WAITED.format(rank=0) + lost, dmesg=kernel)
+    assert (found.kind, found.ranks, found.victims) == ("died", (2,), (0,))
+    assert "the device reported an error" in found.cause
+
+
+def test_the_process_that_intels_driver_names_is_its_ranks(tmp_path):
+    (tmp_path / "placed.json").write_text(json.dumps({"2": {"node": "node-1", "pid": 4711}}))
+    kernel = "i915 0000:2c:00.0: [drm] GPU HANG: ecode 12:1:85dcfdfb, in python3 [4711]\n"
+    found = verdict(tmp_path, job=WAITED.format(rank=0), dmesg=kernel)
+    assert (found.kind, found.ranks, found.victims) == ("device_fault", (2,), (0,))
 
 
 def test_a_card_that_left_the_bus_is_a_fault_of_the_device(tmp_path):

@@ -517,3 +517,19 @@ def test_hpes_mpiexec_says_which_process_ended_first(tmp_path, host, first, last
     assert found.ranks == ranks
     assert "rank 96" in found.cause
     assert found.nodes == (("x3102c0s25b1n0.hsn.example.org",) if host and ranks else ())
+
+
+def test_a_task_whose_signal_only_its_nodes_daemon_reports_is_named(tmp_path):
+    found = verdict(tmp_path, f"{STEPS}slurmstepd: error: get_exit_code task 3 died by signal: 9\n")
+    assert (found.kind, found.ranks) == ("died", (3,))
+
+
+@pytest.mark.parametrize("signal", ["1", "Signals.SIGHUP"])
+def test_a_closed_terminal_is_said_as_such(tmp_path, signal):
+    agent = (
+        f"WARNING:torch.distributed.elastic.agent.server.api:Received {signal} death signal, shutting down workers\n"
+    )
+    found = verdict(tmp_path, STEPS + agent)
+    assert (found.kind, found.ranks) == ("died", ())
+    assert "SIGHUP, as when the terminal" in found.cause
+    assert "nohup" in found.next
