@@ -17,47 +17,33 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Generator
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from paceline import wire
 from paceline.events import Event, JobDescribed
 from paceline.topics import Topic
 
+from .beat import Beat
 from .cluster_events import ADVICE, PASSED_ON, concerns, enclosed, read, short
 from .dead_letters import DeadLetters, Publish
 from .deliveries import Deliveries
 from .door_counts import DoorCounts
-from .forgotten import Forgotten
 from .keyed_state import Key, StateCut, state_key
 from .offsets import Offsets, Partition
+from .open_states import OpenState, OpenStates
 from .positions import PositionCheck, Positions
 from .processor import Processor
 from .snapshots import Result, Run
 from .store import Store
+from .stored_states import StoredStates
 from .unread import Unread
 
 log = logging.getLogger(__name__)
 
-#: A state is stored this often, or after so many events, whichever comes first …
-CHECKPOINT_S = 2.0
-CHECKPOINT_EVENTS = 500
-#: A worker that stood still for so long may have been taken for gone, a session of 8 s after its last heartbeat.
-STILL_S = 6.0
-#: … but snapshots may take no more than one part in so many of the time, those of one state and those of all together;
-SNAPSHOT_SHARE = 20
-#: of all together only as long as none is older than this: so much is read again after a restart.
-OLDEST_S = 20.0
 #: A large state is cut in turns of about this length.
 TURN_S = 0.01
-#: Under which key the forgotten jobs of a partition are stored.
-FORGOTTEN = Key("forgotten", "", "", -1).text()
 #: With so many messages to take, which no worker takes in a tenth of a second, more are judged at a time.
 BACKLOG = 500
-
-
-class StoodStillError(Exception):
-    """The worker did not run for so long that its partitions may be another's, whose states are newer."""
 
 
 class Source(Protocol):
@@ -76,28 +62,6 @@ class Source(Protocol):
         """Each partition's end as the last fetch told it, and its committed offset; those that were fetched."""
 
 
-@dataclass
-class _Open:
-    """What the door keeps of a state between two snapshots."""
-
-    partition: int
-    #: Where its newest event stands.
-    newest: tuple[Partition, int]
-    events: int = 0
-    #: Events ever, and how many they were at the last look; whether what waits of them for more has been judged.
-    taken: int = 0
-    looked: int = 0
-    flushed: bool = True
-    due_s: float = 0.0
-    #: Before then another snapshot would take more than its share of the time; and how long the last one took.
-    rests_until_s: float = 0.0
-    took_s: float = 0.0
-    waiting: list[Awaitable[object]] = field(default_factory=list)
-    #: Held from an event's arrival until all its answers are handed over: a snapshot in between would hold the event,
-    #: and be stored without waiting for them.
-    telling: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
 class Door:
     """One worker's door. All of it runs on one event loop."""
 
@@ -114,7 +78,7 @@ class Door:
         """``hear`` is told every answer that was handed over."""
         self.processor = processor
         self.store = store
-        self.store.fence = self._fence
+        self.stored = StoredStates(store, processor)
         self.publish = publish
         self.source = source
         self.clock = clock
@@ -126,17 +90,13 @@ class Door:
         self.deliveries = Deliveries(self.offsets.release)
         self.letters = DeadLetters(publish, wall, self.deliveries)
         self.epoch = 0
-        self._open: dict[Key, _Open] = {}
+        self._open = OpenStates()
         self._unread = Unread(processor.idle_s)
-        #: How long a snapshot of each of these takes, together.
-        self._round_s = 0.0
         self._storing = asyncio.Lock()
         #: Whether a message came since the last look.
         self._came = False
-        #: When it was last known to run; None: nobody calls ``beat``.
-        self._beat_s: float | None = None
-        #: Why nothing may be stored any more.
-        self._still = ""
+        self._beat = Beat(clock, self.lose)
+        self.store.fence = self._beat.fence
 
     def beat(self) -> None:
         """The worker runs: to be called several times a second.
@@ -144,17 +104,7 @@ class Door:
         Raises:
             StoodStillError: it did not for ``STILL_S``; nothing is stored from then on.
         """
-        now_s, before_s = self.clock(), self._beat_s
-        self._beat_s = now_s
-        if not self._still and before_s is not None and now_s - before_s >= STILL_S:
-            self._still = f"stood still for {now_s - before_s:.0f} s: its partitions may be another's by now"
-            self.lose()
-        if self._still:
-            raise StoodStillError(self._still)
-
-    def _fence(self) -> None:
-        if self._beat_s is not None:
-            self.beat()
+        self._beat.beat()
 
     async def take(self, topic: Topic, source: Partition, offset: int, data: bytes) -> None:
         """One message, all the way to its published answers.
@@ -210,7 +160,7 @@ class Door:
         return await self.publish(ADVICE, event.cluster or "-", enclosed(topic, value, self.wall()))
 
     async def _tell(
-        self, topic: Topic, event: Event, key: Key, opened: _Open, source: Partition, offset: int, data: bytes
+        self, topic: Topic, event: Event, key: Key, opened: OpenState, source: Partition, offset: int, data: bytes
     ) -> None:
         """Tell the state of ``key`` of an event, and publish what it says."""
         epoch = self.epoch
@@ -265,7 +215,7 @@ class Door:
             await self.source.seek(source, wanted)
         return verdict is PositionCheck.TAKE
 
-    async def _say(self, key: Key, target: Topic, answer: Event, value: bytes, opened: _Open) -> None:
+    async def _say(self, key: Key, target: Topic, answer: Event, value: bytes, opened: OpenState) -> None:
         sent = await self.publish(target, wire.key_of(target, answer), value)
         opened.waiting.append(sent)
         self.counts.published[target.short] += 1
@@ -274,57 +224,23 @@ class Door:
             opened.waiting.append(await self._advise(target, answer, value))
         self.counts.jobs.hear(key, answer, self.clock(), self.wall())
 
-    def _opened(self, key: Key, source: Partition, offset: int) -> _Open:
+    def _opened(self, key: Key, source: Partition, offset: int) -> OpenState:
         """The entry of a key; a state not in memory is restored from what is stored of it."""
-        newest = (source, offset)
-        opened = self._open.get(key)
-        if opened is None:
-            opened = self._open[key] = _Open(source.number, newest, due_s=self.clock() + CHECKPOINT_S)
-        opened.newest = newest
-        if key in self.processor:
-            return opened
-        self._read(source.number, key, gauged=True)
+        opened = self._open.open(key, (source, offset), self.clock())
+        if key not in self.processor:
+            self.stored.restore(source.number, key, self._show)
         return opened
 
-    def _read(self, partition: int, key: Key, *, gauged: bool) -> None:
-        """Restore what is stored of ``key``; ``gauged``: and what gauges show of it."""
-        try:
-            data = self.store.read(partition, key.text())
-            if data is not None:
-                self.processor.restore(key, data)
-                if gauged:
-                    self.counts.jobs.restore(key, self.processor.open_answers(key), self.clock(), self.wall())
-            elif key.kind == "job" and (times := self._forgotten(partition).times(key.text())):
-                self.processor.begin_again(key, times)
-        except Exception as error:
-            # Whatever is wrong with it, it would be wrong again after a restart of the worker.
-            log.error("%s restarts: its stored state is not readable (%s)", key.text(), error)
-
-    def _forgotten(self, partition: int) -> Forgotten:
-        """The jobs of ``partition`` whose state was forgotten."""
-        try:
-            data = self.store.read(partition, FORGOTTEN)
-            return Forgotten() if data is None else Forgotten.restore(data)
-        except ValueError as error:
-            log.warning("forgotten jobs of partition %d are counted from zero: %s", partition, error)
-            return Forgotten()
-
-    async def _note_forgotten(self, partition: int, keys: list[Key]) -> None:
-        """Remember that these jobs are forgotten, before their stored states are deleted."""
-        keys = [key for key in keys if key.kind == "job" and key in self._open and key not in self.processor]
-        if not keys:
-            return
-        forgotten = self._forgotten(partition)
-        for key in keys:
-            forgotten.note(key.text())
-        await self.store.write(partition, FORGOTTEN, forgotten.snapshot())
+    def _show(self, key: Key) -> None:
+        """Gauges show again what is open of ``key``."""
+        self.counts.jobs.restore(key, self.processor.open_answers(key), self.clock(), self.wall())
 
     async def _refuse(self, source: Partition, offset: int, data: bytes, kind: str, reason: str) -> None:
         self.counts.dead_letters += 1
         self.counts.refused[short(source.topic), kind] += 1
         await self.letters.put(source, offset, data, reason, self.offsets.received(source, offset, None))
 
-    async def _note_loss(self, key: Key, opened: _Open, kind: str, reason: str) -> None:
+    async def _note_loss(self, key: Key, opened: OpenState, kind: str, reason: str) -> None:
         """Something of a state is lost; the letter names the state, and the newest event that it was told of."""
         source, offset = opened.newest
         self.counts.dead_letters += 1
@@ -350,7 +266,8 @@ class Door:
         await self._flush_silent()
         self._forget_unread()
         gone = [key for key in self.processor.take_forgotten() if key in self._open]
-        due = [key for key in self._dirty() if everything or self._due(key)]
+        now_s = self.clock()
+        due = [key for key in self._dirty() if everything or self._open[key].due(now_s)]
         lanes: dict[int, list[Key]] = defaultdict(list)
         for key in dict.fromkeys(gone + due):
             lanes[self._open[key].partition].append(key)
@@ -370,22 +287,17 @@ class Door:
                 continue
             # A letter on it names the last message that was taken in its partition: of its own none is known.
             at, due = next(read for read in self.positions.next.items() if read[0].number == number)
-            self._open[key] = _Open(number, (at, max(0, due - 1)))
-            self._read(number, key, gauged=False)
+            self._open.open(key, (at, max(0, due - 1)), self.clock())
+            self.stored.restore(number, key)
             self.processor.forget(key)
 
     def _dirty(self) -> list[Key]:
         return [key for key in self.offsets.dirty() if isinstance(key, Key) and key in self._open]
 
-    def _due(self, key: Key) -> bool:
-        opened = self._open[key]
-        now_s = self.clock()
-        return now_s >= opened.due_s or (opened.events >= CHECKPOINT_EVENTS and now_s >= opened.rests_until_s)
-
     async def _store_in_turn(self, partition: int, keys: list[Key], gone: set[Key]) -> None:
         # One record a batch and partition: the embedded broker tells the end of a partition as if its last batch held
         # a single record, and a recovery that believes it would stop short of the last snapshots.
-        await self._note_forgotten(partition, [key for key in keys if key in gone])
+        await self.stored.note_forgotten(partition, [key for key in keys if key in gone and key in self._open])
         for key in keys:
             await self._store(key)
 
@@ -409,7 +321,7 @@ class Door:
             data, reason = await self._packed(key, cut)
         if epoch != self.epoch:
             return
-        self._rest(opened, began_s)
+        self._open.rest(opened, began_s, self.clock())
         if reason is not None:
             await self._note_loss(key, opened, "unstorable", reason)
         await asyncio.gather(*waiting)
@@ -418,8 +330,8 @@ class Door:
         await self._write(key, opened.partition, data)
         if epoch == self.epoch:
             self.offsets.stored(key, mark)
-            if data is None and key not in self.processor and self._open.pop(key, None) is not None:
-                self._round_s -= opened.took_s
+            if data is None and key not in self.processor:
+                self._open.close(key)
 
     async def _flush_silent(self) -> None:
         """Have judged what waits in jobs of which nothing came since the last look: the next may be a long step off.
@@ -439,7 +351,7 @@ class Door:
                     if self._open.get(key) is opened:
                         await self._flush(key, opened)
 
-    async def _flush(self, key: Key, opened: _Open) -> None:
+    async def _flush(self, key: Key, opened: OpenState) -> None:
         """Have judged what waits for more messages of its job: nobody knows whether any will come."""
         epoch, opened.flushed = self.epoch, True
         try:
@@ -463,15 +375,6 @@ class Door:
             self.counts.checkpoint_bytes += len(data)
         self.counts.checkpoints += 1
         self.counts.stored_s = self.clock()
-
-    def _rest(self, opened: _Open, began_s: float) -> None:
-        """A snapshot that began then has been taken: when the next one is due."""
-        took_s = self.clock() - began_s
-        self._round_s += took_s - opened.took_s
-        opened.took_s = took_s
-        rest_s = max(SNAPSHOT_SHARE * took_s, min(SNAPSHOT_SHARE * self._round_s, OLDEST_S))
-        opened.rests_until_s = began_s + rest_s
-        opened.due_s = began_s + max(CHECKPOINT_S, rest_s)
 
     async def _cut(self, key: Key) -> tuple[StateCut | None, str | None]:
         """The state as it is now, None where it was forgotten; where it has no snapshot, also why."""
@@ -544,4 +447,3 @@ class Door:
         self.counts.jobs.clear()
         self.counts.stored_s = self.clock()
         self._open.clear()
-        self._round_s = 0.0

@@ -22,9 +22,10 @@ from paceline.settings import MOST_RANKS, SettingError
 from paceline.small_server import SmallServer
 
 from . import health
+from .beat import StoodStillError
 from .cluster_advice import DEFAULTS, AdviceSettings
 from .command_door import CommandDoor
-from .door import Door, StoodStillError
+from .door import Door
 from .faust_app import CHANGELOG, build, where
 from .meters import WorkerState
 from .topic_watch import TopicWatch

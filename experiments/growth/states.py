@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from paceline import topics, wire
-from streams.door import CHECKPOINT_S, SNAPSHOT_SHARE
+from streams.open_states import CHECKPOINT_S, SNAPSHOT_SHARE
 from streams.processor import Processor
 
 from ..kernel_counters import memory_bytes, memory_peak_bytes

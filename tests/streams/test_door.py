@@ -14,11 +14,13 @@ import msgspec
 import pytest
 
 from paceline import topics, wire
+from streams.beat import STILL_S, StoodStillError
 from streams.cluster_events import ADVICE
-from streams.door import CHECKPOINT_S, OLDEST_S, STILL_S, Door, StoodStillError
+from streams.door import Door
 from streams.ingest import gather
 from streams.keyed_state import StateCut
 from streams.offsets import Partition
+from streams.open_states import CHECKPOINT_S, OLDEST_S
 from streams.processor import Processor
 from streams.snapshots import pack, unpack
 from streams.store import Header, Store
@@ -443,7 +445,7 @@ def test_snapshots_take_no_more_than_their_share_however_many_messages_come(make
             clock.now_s += 0.5
             return cutting(key)
 
-        monkeypatch.setattr("streams.door.CHECKPOINT_EVENTS", 1)
+        monkeypatch.setattr("streams.open_states.CHECKPOINT_EVENTS", 1)
         monkeypatch.setattr(door.processor, "cutting", slow)
         stored = []
         for offset, message in enumerate(messages):

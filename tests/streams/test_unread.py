@@ -9,11 +9,12 @@ import pytest
 
 from paceline import topics, wire
 from streams import unread
-from streams.door import FORGOTTEN, Door
+from streams.door import Door
 from streams.joined_topics import NOTE
 from streams.keyed_state import Key
 from streams.processor import Processor
 from streams.store import Store
+from streams.stored_states import FORGOTTEN
 from streams.unread import Unread
 from tests.streams.test_door import AT, Broker, Clock, KilledError
 

@@ -16,7 +16,7 @@ from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import TopicDescription, ensure_topics
 from paceline.topics import PARTITIONS
 from streams import worker as module
-from streams.door import STILL_S, StoodStillError
+from streams.beat import STILL_S, StoodStillError
 from streams.faust_app import CHANGELOG
 from streams.worker import Worker, WorkerError, WorkerSetup
 from tests.streams.real_workers import metric, readiness, ready
