@@ -33,13 +33,13 @@ class Listener(NamedTuple):
 def listener(port: int, proc: Path = _PROC) -> Listener | None:
     """The process that listens at ``port``; of Paceline's services the command that has started them."""
     sockets = {f"socket:[{inode}]" for inode in _inodes(port, proc)}
-    pid = next((pid for pid in _pids(proc) if sockets & _open(proc / str(pid) / "fd")), None) if sockets else None
+    pid = next((pid for pid in pids(proc) if sockets & _open(proc / str(pid) / "fd")), None) if sockets else None
     if pid is None:
         return None
-    found = Listener(pid, _command(pid, proc))
+    found = Listener(pid, command_of(pid, proc))
     for _ in range(_MOST_PARENTS):
         pid = _parent(pid, proc)
-        command = _command(pid, proc) if pid else ""
+        command = command_of(pid, proc) if pid else ""
         if command not in _STARTERS and not (_is_ours(found.command) and _is_ours(command)):
             break
         found = Listener(pid, command)
@@ -67,7 +67,8 @@ def _inodes(port: int, proc: Path) -> list[str]:
     return [one[9] for one in fields if len(one) > 9 and one[3] == _LISTENS and one[1].endswith(at)]
 
 
-def _pids(proc: Path) -> list[int]:
+def pids(proc: Path = _PROC) -> list[int]:
+    """All processes of this machine that can be seen."""
     try:
         return sorted(int(name) for name in os.listdir(proc) if name.isdecimal())
     except OSError:
@@ -89,7 +90,7 @@ def _parent(pid: int, proc: Path) -> int:
     return int(fields[1]) if len(fields) > 1 and fields[1].isdecimal() else 0
 
 
-def _command(pid: int, proc: Path) -> str:
+def command_of(pid: int, proc: Path = _PROC) -> str:
     """The program and what it runs: ``paceline up``, ``python train.py``."""
     words = [word for word in _text(proc / str(pid) / "cmdline").split("\0") if word]
     names = [os.path.basename(word) for word in words[:8]]

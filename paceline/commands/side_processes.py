@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 
 from paceline.backoff import Backoff
+from paceline.commands.left_running import left_running, sentence
 from paceline.commands.own_folder import own_folder
 from paceline.commands.side_process import ended_by, python
 from paceline.commands.tracking import Tracking
@@ -178,11 +179,14 @@ class SideProcesses:
     def end(self, exit_status: int) -> None:
         """Tell the sidecar how the command ended, and let both finish within the bound."""
         ended = time.monotonic()
+        left = left_running(self.socket)
         if self._sidecar is not None:
             if self._sidecar.poll() is not None and not self._told:
                 say(f"the sidecar ended early (status {self._sidecar.returncode}): the run's end is untimed")
             _tell(self._sidecar, exit_status)
             ended_by(self._sidecar, ended + self._sidecar_s)
+        if left and (left := left & left_running(self.socket)):  # Not those that were about to end.
+            say(sentence(left))
         self._hang_up()
         if self._analyzer is not None:
             if not ended_by(self._analyzer, max(ended + self._end_s, self._started + self._young_s)):

@@ -302,7 +302,7 @@ def test_no_command_is_told_with_an_example(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_grandchild_that_holds_the_output_does_not_hold_us(tmp_path: Path) -> None:
-    """A daemon that the command left running is none of our business."""
+    """A daemon that the command left running is reported, and not waited for."""
     code = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid)"
     process = start("--no-panel", *script(code), folder=tmp_path)
     assert process.stdout is not None
@@ -311,7 +311,8 @@ def test_a_grandchild_that_holds_the_output_does_not_hold_us(tmp_path: Path) -> 
         assert process.wait() == 0
     finally:
         os.kill(daemon, signal.SIGKILL)
-        process.communicate()
+        _, err = process.communicate()
+    assert f"(pid {daemon}), which it started, goes on untimed" in err
 
 
 @pytest.mark.landing
