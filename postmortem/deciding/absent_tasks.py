@@ -1,6 +1,7 @@
-"""Processes of JAX's that its coordinator misses: without a heartbeat, or not at a barrier.
+"""Processes that are missed: by JAX's coordinator, or by the monitors of NVIDIA's resiliency extension.
 
-Rule of this file: pure. A process that is only busy may send no heartbeat: one that reports its own death lives.
+Rule of this file: pure. A process that is only busy may send no heartbeat: one that reports its own death lives. Ranks
+that wait for a late one make no progress either, so that a monitor of each accuses none.
 """
 
 from .case import Case, grounds
@@ -12,6 +13,23 @@ _MOST_NAMED = 2
 def verdict(case: Case) -> Verdict | None:
     """By the coordinator's lists."""
     return _silent(case) or _late(case)
+
+
+def without_progress(case: Case) -> Verdict | None:
+    """By the monitors of ranks, where nothing else says more."""
+    said = [one for one in case.failures if one.name == "no_progress" and one.rank is not None]
+    ranks = {one.rank for one in said if one.rank is not None}
+    if not ranks:
+        return None
+    return Verdict(
+        kind="hang",
+        cause=f"{several(ranks)} made no progress for {said[0].text} s, as their monitors report; these files do not "
+        "say for which rank the others waited",
+        victims=tuple(sorted(ranks)),
+        sure="unsure",
+        next="flight recorder dumps (TORCH_FR_BUFFER_SIZE=2000) or the stacks of all ranks: py-spy dump --pid PID",
+        grounds=grounds(*said[:4]),
+    )
 
 
 def _silent(case: Case) -> Verdict | None:

@@ -53,6 +53,7 @@ _RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     exceptions.stuck,
     stacks.verdict,
     no_record.verdict,
+    absent_tasks.without_progress,
     hardware.out_of_memory_somewhere,
     deaths.of_unknown_rank,
     starting.never_met,

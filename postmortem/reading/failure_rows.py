@@ -345,6 +345,14 @@ ROWS: tuple[Row, ...] = (
         r"retrieving ncclUniqueId from \[(?P<ranks>\d{1,7})\] via c10d key-value store.{0,200}? got error: "
         r"(?P<text>(?i:wait timeout|socket timeout).{0,200})",
     ),
+    # The monitor of each rank, of NVIDIA's resiliency extension (NVRx, NeMo): all ranks of a hang come to a stop.
+    _row(
+        "no_progress",
+        "waiter",
+        "heartbeat. Waited ",
+        r"\[RankMon(?:itor)?Server[\w@.-]{0,300}:(?P<own>\d{1,7})\] Did not get (?:initial|subsequent) heartbeat\. "
+        r"Waited (?P<text>[\d.]{1,20}) seconds",
+    ),
     # JAX's: whom it waits for is in other lines (``coordinator.py``).
     _row(
         "task_barrier", "waiter", "Barrier timed out", r"Barrier timed out\. (?:Barrier_id|Id): (?P<text>\S{1,200}?)\. "

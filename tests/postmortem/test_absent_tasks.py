@@ -1,4 +1,4 @@
-"""What JAX's coordinator says of its processes: without a heartbeat, or not at a barrier. Who says so only waited."""
+"""What JAX's coordinator and NVIDIA's monitors of ranks say of processes that they miss. Who says so only waited."""
 
 import pytest
 
@@ -106,3 +106,23 @@ def test_who_waited_for_nccl_in_xla_is_not_accused(tmp_path):
     )
     found = verdict(tmp_path, labelled(3, said))
     assert (found.ranks, found.victims) == ((), (3,))
+
+
+MONITORS = ["[WARNING] [RankMonitorServer:{}]", "[2026-11-30 09:20:32,075] [WARNING] [RankMonServer4711@node-1:{}]"]
+
+
+@pytest.mark.parametrize("monitor", MONITORS, ids=["older", "newer"])
+def test_ranks_whose_monitors_had_no_heartbeat_are_listed_and_not_accused(tmp_path, monitor):
+    """All ranks of a hang come to a stop, the one that the others wait for and those that wait."""
+    said = "".join(
+        f"{monitor.format(rank)} Did not get subsequent heartbeat. Waited 171.92 seconds.\n" for rank in (34, 58)
+    )
+    agent = (
+        "W1130 09:20:33.075000 4700 torch/distributed/elastic/multiprocessing/api.py:900] Sending process 4711 closing "
+        "signal SIGTERM\n"
+    )
+    found = verdict(tmp_path, said + agent)
+    assert (found.kind, found.ranks, found.victims, found.sure) == ("hang", (), (34, 58), "unsure")
+    assert "made no progress for 171.92 s" in found.cause
+    own = labelled(58, 'Traceback (most recent call last):\n  File "/app/train.py", line 9, in step\nValueError: bad\n')
+    assert verdict(tmp_path, own + said + agent).ranks == (58,)
