@@ -54,7 +54,8 @@ def run(options: argparse.Namespace) -> int:
     """Listen, and serve the ranks that come, until told to end."""
     from paceline.sidecar.nccl_files import NcclFiles
     from paceline.sidecar.nccl_inspector import NcclInspector
-    from paceline.sidecar.server import Sidecar, listen, lock_of
+    from paceline.sidecar.rank_socket import listen, lock_of
+    from paceline.sidecar.server import Sidecar
     from paceline.signals import outlive
 
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)

@@ -6,18 +6,14 @@ or says so, when it is stopped, or (``until_empty``) when all ranks have left; w
 bounded time.
 """
 
-import contextlib
 import errno
-import fcntl
 import math
 import os
 import selectors
 import socket
-import struct
 import time
 from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
 from typing import Protocol
 
 from paceline.command_rules import job_target
@@ -25,8 +21,8 @@ from paceline.events import BalancePlan, OpenCollective, RankLook
 from paceline.sidecar.balance import Balance, Speaker
 from paceline.sidecar.batch import Batcher, Outgoing
 from paceline.sidecar.captures import Captures
-from paceline.sidecar.columns import LONGEST_WORD
 from paceline.sidecar.conditions import Conditions
+from paceline.sidecar.connected_rank import ConnectedRank
 from paceline.sidecar.decode import MarkDecoder, fault_in
 from paceline.sidecar.endings import Endings
 from paceline.sidecar.interfaces import Interfaces
@@ -44,17 +40,17 @@ from paceline.sidecar.rank_messages import (
     encode_settled,
 )
 from paceline.sidecar.rank_rows import Report
+from paceline.sidecar.rank_socket import peer_of, sent
 from paceline.sidecar.sinks import Sink
 from paceline.sidecar.worker_lines import WorkerLines, py_spy
 from paceline.terminal import say
 from paceline.topics import CAPTURE
 from paceline.training import marks
-from paceline.training.balance_messages import BalanceWord, ProposedPlan
+from paceline.training.balance_messages import BalanceWord
 from paceline.training.capture_messages import encode as encode_capture
 from paceline.training.failure_messages import Failed
 from paceline.training.look_messages import Looked, encode_look
-from paceline.training.messages import LEARNED, MOST_HELLOS, PROTOCOL, Bye, Hello, Marks, Settled
-from paceline.training.socket_path import short_path
+from paceline.training.messages import LEARNED, MOST_HELLOS, PROTOCOL, Bye, Hello, Marks
 
 #: The largest message a rank may send; the kernel's own limit for a socket buffer is below it.
 MOST_BYTES = 1024 * 1024
@@ -63,7 +59,6 @@ DRAIN_S = 0.5
 #: How often the ranks' conditions are taken, and how long a rank stands in a collective before that is told.
 LOOK_EVERY_S = 1.0
 STANDING_S = 5.0
-MOST_STANDING = 16
 #: Marks that a rank's probe writes down also while its training gets no further.
 _STILL = frozenset((marks.QUEUED, marks.GC_START, marks.GC_STOP, marks.STANDING))
 CLOSE_S = 2.0
@@ -76,44 +71,6 @@ FULL_REST_S = 1.0
 #: stands for both.
 FIRST_RANK_S = 120.0
 LAST_RANK_S = 1.0
-
-
-class _Rank:
-    """Who speaks on a connection, once it has said hello, and what has come of its marks."""
-
-    def __init__(self, peer: int) -> None:
-        #: Its process as this node numbers it, whatever it says of itself; 0 where that is not visible here.
-        self.peer = peer
-        self.rank = self.pid = -1
-        self.hello: Hello | None = None
-        self.hellos = 1
-        self.job: tuple[str, int] | None = None
-        self.decoder = MarkDecoder()
-        #: Whether it speaks another version's protocol.
-        self.foreign = False
-        #: What has left our hands, and what the rank knows of it.
-        self.passed_on: Settled | None = None
-        self.told: Settled | None = None
-        #: Whether it knows that it may speak of balancing; whether it waits for plans, of which run it is, and the plan
-        #: that it was sent last.
-        self.welcome = self.awaits = False
-        self.run = 0
-        self.proposed: ProposedPlan | None = None
-
-    def standing(self, before_s: float) -> list[OpenCollective]:
-        """The collectives this rank has been in since ``before_s`` (Unix time)."""
-        return [
-            OpenCollective(
-                rank=self.rank,
-                group=collective.group[:LONGEST_WORD],
-                group_size=collective.size,
-                seq=collective.seq,
-                operation=collective.operation[:LONGEST_WORD],
-                start_s=start_s,
-                bytes=collective.bytes,
-            )
-            for collective, start_s in self.decoder.open(before_s)[:MOST_STANDING]
-        ]
 
 
 class Commands(Protocol):
@@ -187,7 +144,7 @@ class Sidecar:
         self._conditions: dict[tuple[str, int], Conditions] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ, self._accept)
-        self._ranks: dict[socket.socket, _Rank] = {}
+        self._ranks: dict[socket.socket, ConnectedRank] = {}
         #: Processes whose end is looked at, and the ranks that each was or is.
         self._held: dict[int, tuple[Handle, set[Who]]] = {}
         #: Since there was no descriptor for another rank, the listener rests until then; whether that was reported.
@@ -273,7 +230,7 @@ class Sidecar:
         for asked, wish in captures.wishes():
             for connection, rank in self._ranks.items():
                 if rank.job == (asked.job, asked.attempt) and rank.rank == asked.rank:
-                    asked.sent = _sent(connection, encode_capture(wish))
+                    asked.sent = sent(connection, encode_capture(wish))
         for piece in captures.turn(room=sink.has_room()):
             sink.put(Outgoing(CAPTURE, piece))
 
@@ -288,9 +245,9 @@ class Sidecar:
         for connection, rank in self._ranks.items():
             if rank.job is None:
                 continue
-            rank.welcome = rank.welcome or _sent(connection, encode_hears())
+            rank.welcome = rank.welcome or sent(connection, encode_hears())
             plan = balance.proposed(rank.job, rank.run) if rank.awaits else None
-            if plan is not None and plan != rank.proposed and _sent(connection, encode_proposed(plan)):
+            if plan is not None and plan != rank.proposed and sent(connection, encode_proposed(plan)):
                 rank.proposed = plan
 
     def _look(self, now_s: float) -> None:
@@ -344,7 +301,7 @@ class Sidecar:
         wishes = dict(self._looks.wishes(now_s))
         for connection, rank in self._ranks.items() if wishes else ():
             if rank.job is not None and (number := wishes.get((rank.job, rank.rank))) is not None:
-                _sent(connection, encode_look(number))
+                sent(connection, encode_look(number))
 
     def _stand(self, looks: dict[Job, list[RankLook]], now_s: float) -> None:
         """Report who stands in a collective, and where ranks are."""
@@ -379,10 +336,10 @@ class Sidecar:
                 self._tell(connection, rank)
 
     @staticmethod
-    def _tell(connection: socket.socket, rank: _Rank) -> None:
+    def _tell(connection: socket.socket, rank: ConnectedRank) -> None:
         if rank.passed_on is None or rank.passed_on == rank.told:
             return
-        if _sent(connection, encode_settled(rank.passed_on)):
+        if sent(connection, encode_settled(rank.passed_on)):
             rank.told = rank.passed_on
 
     def _deserted(self) -> bool:
@@ -398,7 +355,7 @@ class Sidecar:
                 self._rest_listener(error)
             return  # Else the rank gave up before we came to it.
         connection.setblocking(False)
-        self._ranks[connection] = _Rank(_peer_of(connection))
+        self._ranks[connection] = ConnectedRank(peer_of(connection))
         self._selector.register(connection, selectors.EVENT_READ, lambda: self._receive(connection))
 
     def _rest_listener(self, error: OSError) -> None:
@@ -428,7 +385,7 @@ class Sidecar:
                 self._hang_up(connection)
                 return
 
-    def _understand(self, rank: _Rank, data: bytes) -> bool:
+    def _understand(self, rank: ConnectedRank, data: bytes) -> bool:
         """Take one message; whether it was one."""
         if rank.foreign:
             return True
@@ -450,7 +407,7 @@ class Sidecar:
         self._take(rank, rank.job, message)
         return True
 
-    def _take(self, rank: _Rank, job: Job, message: Bye | Looked | Failed | BalanceWord) -> None:
+    def _take(self, rank: ConnectedRank, job: Job, message: Bye | Looked | Failed | BalanceWord) -> None:
         """Take what is rare."""
         if isinstance(message, Looked):
             self._looks.answer((job, rank.rank), message)
@@ -469,7 +426,7 @@ class Sidecar:
             self._balance.refused["that could not be read"] += 1
         return True
 
-    def _decode(self, rank: _Rank, message: Marks) -> bool:
+    def _decode(self, rank: ConnectedRank, message: Marks) -> bool:
         """Take what a rank wrote down; whether it can be a rank's."""
         if fault_in(message) is not None:
             return False
@@ -482,7 +439,7 @@ class Sidecar:
             return False
         return True
 
-    def _pass_over(self, rank: _Rank, spoken: int) -> None:
+    def _pass_over(self, rank: ConnectedRank, spoken: int) -> None:
         """A rank of another version is told of once, and its words pass unread: hung up on, it would come again."""
         rank.foreign = rank.job is None
         if not self._foreign_told:
@@ -492,7 +449,7 @@ class Sidecar:
                 "this version for the Python that trains, or none there; training goes on"
             )
 
-    def _greet(self, rank: _Rank, hello: Hello) -> bool:
+    def _greet(self, rank: ConnectedRank, hello: Hello) -> bool:
         """Take a hello; another on the same connection is the same rank, which knows more of itself by now."""
         if not math.isfinite(hello.started_s):
             return False
@@ -512,7 +469,7 @@ class Sidecar:
         self._batcher.learn(rank.job, hello)
         return True
 
-    def _update(self, rank: _Rank, report: Report | None) -> None:
+    def _update(self, rank: ConnectedRank, report: Report | None) -> None:
         if rank.job is not None and report is not None:
             if report.link is not None and report.link.peers:
                 rated = self._interfaces.rated_bytes_per_s(report.link.peers[0].local.rpartition(":")[0])
@@ -521,7 +478,7 @@ class Sidecar:
             if self._nccl is not None:
                 self._nccl.append_steps(rank.pid, report.steps)
 
-    def _leave(self, rank: _Rank, *, bye: bool = False) -> None:
+    def _leave(self, rank: ConnectedRank, *, bye: bool = False) -> None:
         if rank.job is not None:
             standing = rank.standing(time.time())
             last = standing[-1] if standing else None
@@ -546,53 +503,3 @@ class Sidecar:
         if not data:
             self._selector.unregister(parent_fd)
             self._ending = True
-
-
-def _peer_of(connection: socket.socket) -> int:
-    """The process at the other end, as the kernel knows it."""
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return max(int(struct.unpack("3i", credentials)[0]), 0)
-
-
-def _sent(connection: socket.socket, data: bytes) -> bool:
-    """Whether a rank was told; one that has gone, or does not listen, is waited for by nobody."""
-    with contextlib.suppress(OSError):
-        connection.send(data)
-        return True
-    return False
-
-
-def lock_of(path: Path) -> Path:
-    """The lock of the sidecar at ``path``, which removes it in the end."""
-    return Path(f"{path}.lock")
-
-
-def _locked(path: Path) -> bool:
-    """Hold the lock ``path`` until this process ends, whatever ends it; False where another sidecar does."""
-    while True:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            return False
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(path.stat(), os.fstat(lock)):
-                return True
-        os.close(lock)  # One that has just ended has removed it.
-
-
-def listen(path: Path) -> socket.socket | None:
-    """The listening socket at ``path`` in a folder of our own; None where another sidecar already listens there."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not _locked(lock_of(path)):
-        return None
-    # The path appears once it can be connected to: whoever waits for it must not come between bind and listen.
-    unready = Path(f"{path}~")
-    unready.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
-    with short_path(str(unready)) as short:
-        listener.bind(short)
-    listener.listen(512)
-    unready.rename(path)
-    return listener

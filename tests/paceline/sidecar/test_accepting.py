@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from paceline.sidecar import server
+from paceline.sidecar import rank_socket, server
 from paceline.sidecar.batch import Batcher, Origin
 from paceline.sidecar.server import FIRST_RANK_S, FULL_REST_S, LAST_RANK_S, Sidecar
 from paceline.training.messages import Bye
@@ -164,5 +164,5 @@ def test_a_lock_that_was_removed_meanwhile_is_taken_again(tmp_path: Path, monkey
         lock(fd, operation)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    assert server._locked(path)
-    assert not server._locked(path)
+    assert rank_socket._locked(path)
+    assert not rank_socket._locked(path)

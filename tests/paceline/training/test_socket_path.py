@@ -11,7 +11,7 @@ import pytest
 
 from paceline.commands import own_folder as own_folder_module
 from paceline.commands.own_folder import own_folder
-from paceline.sidecar.server import listen
+from paceline.sidecar.rank_socket import listen
 from paceline.tracking.rank_socket import listen as listen_for_rank
 from paceline.training.socket_path import MOST, short_path
 
