@@ -147,7 +147,7 @@ def _reset(case: Case, words: str, resets: list[Kernel], ended: list[Failure]) -
     asked = " and ".join(nodes[:3]) if nodes else "its node"
     return Verdict(
         kind="device_fault",
-        cause=f"{words.format(what)}; whoever uses such a GPU is ended, or loses what it was calculating",
+        cause=f"{words.format(what)}; a program that uses such a GPU is ended, or loses what it was calculating",
         ranks=(rank,) if rank is not None else (),
         victims=_others(case, rank),
         nodes=nodes,
