@@ -97,7 +97,9 @@ class Exit(Said, frozen=True, kw_only=True):
 
 
 class StepEnded(Said, frozen=True, kw_only=True):
-    """A launcher ends all processes that are left: how those end that it reports from then on says nothing."""
+    """A launcher ends all processes of ``step`` that are left: how these end says nothing."""
+
+    step: str = ""
 
 
 class Restarted(Said, frozen=True, kw_only=True):

@@ -264,7 +264,7 @@ class Door:
         if self._came or self.processor.backlog:  # It matters to messages alone, and is a look at each partition.
             self.processor.backlog, self._came = sum(self.lag().values()) > BACKLOG, False
         await self._flush_silent()
-        self._forget_unread()
+        await self._forget_unread()
         gone = [key for key in self.processor.take_forgotten() if key in self._open]
         now_s = self.clock()
         due = [key for key in self._dirty() if everything or self._open[key].due(now_s)]
@@ -277,19 +277,33 @@ class Door:
         await self.deliveries.settle()
         await self._commit()
 
-    def _forget_unread(self) -> None:
+    async def _forget_unread(self) -> None:
         """What is stored and was asked for by no message in as long as others are idle is forgotten as those are."""
+        epoch = self.epoch
         if self._unread.due(self.processor.now_s, backlog=self.processor.backlog):
-            for number in {at.number for at in self.positions.next}:
+            for number in {at.number for at in self.source.ends()}:
                 self._unread.add(number, self.store.keys(number))
         for number, key in self._unread.take():
-            if key in self._open:
+            if epoch != self.epoch:
+                return
+            latest = self._latest(number)
+            if key in self._open or latest is None or not self.store.holds(number, key.text()):
                 continue
-            # A letter on it names the last message that was taken in its partition: of its own none is known.
-            at, due = next(read for read in self.positions.next.items() if read[0].number == number)
-            self._open.open(key, (at, max(0, due - 1)), self.clock())
+            opened = self._open.open(key, latest, self.clock())
             self.stored.restore(number, key)
-            self.processor.forget(key)
+            try:
+                self.processor.forget(key)
+            except Exception as error:
+                log.exception("%s: its last words could not be judged", key.text())
+                reason = f"the last words of {key.text()} could not be judged: {type(error).__name__}: {error}"
+                await self._note_loss(key, opened, "unjudgeable", reason)
+
+    def _latest(self, number: int) -> tuple[Partition, int] | None:
+        """The last message taken in one of our partitions ``number``, if any: for a letter on what has none."""
+        for at, (_, committed) in self.source.ends().items():
+            if at.number == number:
+                return at, max(0, (self.positions.due(at, committed) or 0) - 1)
+        return None
 
     def _dirty(self) -> list[Key]:
         return [key for key in self.offsets.dirty() if isinstance(key, Key) and key in self._open]
@@ -446,4 +460,5 @@ class Door:
         self.counts.producers.forget_positions()
         self.counts.jobs.clear()
         self.counts.stored_s = self.clock()
+        self._unread.clear()
         self._open.clear()

@@ -87,6 +87,10 @@ class Store:
             raise StoreError("the checksum does not match")
         return data
 
+    def holds(self, partition: int, key: str) -> bool:
+        """Whether there is a snapshot of ``key``, readable or not."""
+        return _name(partition, key) in self.table
+
     def keys(self, partition: int) -> list[str]:
         """What there are snapshots of."""
         begin = f"{partition}|".encode()

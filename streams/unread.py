@@ -21,10 +21,11 @@ class Unread:
         self._found: list[tuple[int, Key]] = []
 
     def due(self, now_s: float, *, backlog: bool) -> bool:
-        """Whether to look. In a backlog the next message of any state may lie on the broker: time begins after it."""
-        if backlog or self._since_s is None:
-            self._since_s = None if backlog else now_s
+        """Whether to look. In a backlog the next message of any state may lie on the broker: that waits for its end."""
+        if backlog:
             return False
+        if self._since_s is None:
+            self._since_s = now_s
         if now_s - self._since_s <= self._idle_s:
             return False
         self._since_s = now_s

@@ -1,7 +1,8 @@
 """Pythons that a command has left running: what they train from now on is not timed.
 
 Rule of this file: it reads Linux's ``/proc`` for a bounded time and never fails; elsewhere it finds nothing. A process
-is known by the socket in the environment that it was started with.
+is known by the socket in the environment that it was started with. One that sleeps in the kernel is passed over: to
+read what it was started with may take as long as it sleeps.
 """
 
 import os
@@ -14,6 +15,8 @@ from paceline.listeners import command_of, pids
 #: A node may have many thousands of processes.
 MOST_S = 0.3
 _MOST_NAMED = 3
+#: Uninterruptible sleep, and processes that have ended.
+_ASLEEP = ("D", "Z", "X")
 _PROC = Path("/proc")
 
 
@@ -27,10 +30,12 @@ def left_running(
         if clock() > end_s:
             break
         try:
+            if (proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] in _ASLEEP:
+                continue
             environ = (proc / str(pid) / "environ").read_bytes()
             if told in environ.split(b"\0") and (proc / str(pid) / "exe").readlink().name.startswith("python"):
                 found.add(pid)
-        except OSError:  # Ended, or another user's.
+        except (OSError, IndexError):  # Ended, or another user's.
             continue
     return found
 

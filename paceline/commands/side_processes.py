@@ -179,7 +179,8 @@ class SideProcesses:
     def end(self, exit_status: int) -> None:
         """Tell the sidecar how the command ended, and let both finish within the bound."""
         ended = time.monotonic()
-        left = left_running(self.socket)
+        # Of a run that failed others are ending, too: a loader's workers notice it within seconds.
+        left = left_running(self.socket) if exit_status == 0 else set()
         if self._sidecar is not None:
             if self._sidecar.poll() is not None and not self._told:
                 say(f"the sidecar ended early (status {self._sidecar.returncode}): the run's end is untimed")

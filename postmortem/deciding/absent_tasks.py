@@ -37,7 +37,7 @@ def _silent(case: Case) -> Verdict | None:
     silent = {rank for one in said for rank in one.ranks}
     if not silent:
         return None
-    alive = silent & case.failed
+    alive = silent & {one.rank for one in said if one.rank is not None}
     why = (
         f"; {several(alive)} reports this itself, so it was alive, and too busy to send any"
         if alive

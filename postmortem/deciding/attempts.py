@@ -1,15 +1,16 @@
 """Which statements are of a job's last attempt: launchers start ranks again, and write into the same log or folder.
 
 Rule of this file: pure. A log's earlier attempts end where its launcher says so, where torchrun's agent says again
-that a rank failed (it does once an attempt), and where a rank of a node is listed as ended with another process. In
-torchrun's folders the highest ``attempt_N`` of a run is the last. What no mark divides is one attempt.
+that a rank failed (it does once an attempt), where a rank of a node is listed as ended with another process, and where
+srun ends a step before another one. In torchrun's folders the highest ``attempt_N`` of a run is the last. What no mark
+divides is one attempt.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from ..evidence import Exit, Restarted, Statement
+from ..evidence import Exit, Restarted, Statement, StepEnded
 
 _FOLDER = re.compile(r"(.{0,4000}?)/?\battempt_(\d{1,6})/")
 
@@ -40,15 +41,21 @@ def _ends(statements: list[Statement]) -> dict[str, int]:
     """By file the line that ends its last attempt but one."""
     made: dict[str, int] = defaultdict(int)
     by_process: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
+    steps: dict[str, dict[str, int]] = defaultdict(dict)
     for said in statements:
         file, line = said.source.file, said.source.line
         if isinstance(said, Restarted):
             made[file] = max(made[file], line)
         elif isinstance(said, Exit) and said.pid is not None and (whose := _whose(said)):
             by_process[file, *whose].append((line, said.pid))
+        elif isinstance(said, StepEnded) and said.step:
+            steps[file].setdefault(said.step, line)
     for (file, *_), ended in by_process.items():
         _, pid = max(ended)  # A log may have each line twice.
         made[file] = max(made[file], *(line for line, other in ended if other != pid), 0)
+    for file, lines in steps.items():
+        *_, last, _ = (0, *sorted(lines.values()))
+        made[file] = max(made[file], last - 1)  # Those that it ended come behind that line.
     return made
 
 

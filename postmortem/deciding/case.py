@@ -229,12 +229,18 @@ class Case:
         )
 
     def _behind_another(self, ended: Exit) -> bool:
-        """Whether its launcher has reported before that another process crashed, or that it ends all of them."""
+        """Whether its launcher had reported before that another rank crashed, or somebody that all are ended.
+
+        Of boxes and tables the first end is marked, and may stand last; no launcher runs out of memory for a process.
+        """
+        if ended.first or any(one.source == ended.source for one in self.failures if one.name == "oom_event"):
+            return False
 
         def above(one: Statement) -> bool:
             return one.source.file == ended.source.file and one.source.line < ended.source.line
 
-        return any(map(above, self.step_ends)) or any(above(one) for one in self.exits if one.code in _CRASHES)
+        crashed = (one for one in self.exits if one.code in _CRASHES and one.rank is not None and one.pid is None)
+        return any(map(above, self.step_ends)) or any(map(above, self.outside)) or any(map(above, crashed))
 
     def _long_after_another(self, ended: Exit) -> bool:
         """Whether another rank of its node had ended by itself so long before that the agent's patience was over."""

@@ -35,15 +35,14 @@ def _signalled(case: Case) -> Verdict | None:
     if not found:
         return None
     named = first_to_go(case)
-    ranks = {named} if named in found else set(found)
+    ranks = {named} if named in found else _earliest(found)
     if len(ranks) > 2:
         return None
-    one = found[min(ranks)]
     node = case.nodes.get(min(ranks), "")
     sure: Sure = "likely" if len(ranks) == 1 else "unsure"
     return Verdict(
         kind="died",
-        cause=f"{several(ranks)} {_SIGNALS[one.code]}",
+        cause=_how(found, ranks),
         ranks=tuple(sorted(ranks)),
         victims=_victims(case, ranks),
         nodes=(node,) if node and len(ranks) == 1 else (),
@@ -52,6 +51,23 @@ def _signalled(case: Case) -> Verdict | None:
         next=f"the kernel's log of {node or 'its node'}: dmesg -T | tail -50",
         grounds=grounds(*(found[rank] for rank in sorted(ranks))),
     )
+
+
+def _earliest(found: dict[int, Exit]) -> set[int]:
+    """The one that its launcher saw end first, by more than the second that its clock shows; else all of them."""
+    times = {rank: one.time_s for rank, one in found.items() if one.time_s is not None}
+    first = min(times, key=lambda rank: times[rank]) if len(times) == len(found) else None
+    if first is None or not found[first].first:
+        return set(found)
+    return {first} if all(times[rank] > times[first] + 1.0 for rank in times if rank != first) else set(found)
+
+
+def _how(found: dict[int, Exit], ranks: set[int]) -> str:
+    """How these ended, in words: those together that ended alike."""
+    alike: dict[int, list[int]] = {}
+    for rank in sorted(ranks):
+        alike.setdefault(found[rank].code, []).append(rank)
+    return "; ".join(f"{several(those)} {_SIGNALS[code]}" for code, those in alike.items())
 
 
 def of_unknown_rank(case: Case) -> Verdict | None:
@@ -154,7 +170,12 @@ def _named(case: Case) -> Verdict | None:
 def first_exit(case: Case) -> int | None:
     """The one rank that ended by itself, where its launcher has ended all others."""
     own = [rank for rank, one in case.exit_of.items() if not (one.code == -15 or case.ended_by_launcher(one))]
-    return own[0] if len(own) == 1 < len(case.exit_of) and case.exit_of[own[0]].code != 0 else None
+    if len(own) != 1 or own[0] in case.failed:
+        return None
+    first = case.exit_of[own[0]]
+    others = [one for rank, one in case.exit_of.items() if rank != own[0]]
+    behind = (one.source.file == first.source.file and one.source.line > first.source.line for one in others)
+    return own[0] if others and first.code != 0 and all(behind) else None
 
 
 def code_of(ended: Exit) -> str:

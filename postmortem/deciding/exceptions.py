@@ -75,7 +75,7 @@ def verdict(case: Case) -> Verdict | None:
         named = first_to_go(case)
         if named is not None and named in own:
             return _died(case, own, {named}, "likely")
-        device = {rank for rank, one in own.items() if one.name != "exception"}
+        device = {rank for rank, one in own.items() if one.name not in ("exception", "set_up")}
         if device and len(device) < len(own) and len({_normal(own[rank]) for rank in device}) == 1:
             return _died(case, own, device, "likely")
         return _odd_one(case, own, by_text) or _died(case, own, set(own), "unsure")

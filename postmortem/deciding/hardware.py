@@ -18,6 +18,8 @@ _HARDWARE = frozenset({48, 63, 64, 74, 79, 92, 94, 95, 110, 119, 120, 121, 140, 
 _LINKS = frozenset({74, 145, 149})
 #: ... and that only record what a GPU goes on after.
 _RECORDS = frozenset({63, 92})
+#: How the kernel names a process that trains: its program, or what PyTorch calls its first thread.
+_TRAINING = ("python", "pt_main_thread")
 
 
 def verdict(case: Case) -> Verdict | None:
@@ -127,13 +129,24 @@ def _hung(case: Case) -> Verdict | None:
 
 def reset(case: Case) -> Verdict | None:
     """A GPU's driver has reset it and no process says why: it does so behind a program's own fault, too."""
-    resets = _resets(case)
-    known = any(said.age_s is not None or _rank_of(case, said) is not None for said in resets)
-    return _reset(case, "the driver has reset {}", resets, []) if known else None
+    resets = [said for said in _resets(case) if _rank_of(case, said) is not None]
+    return _reset(case, "the driver has reset {}", resets, []) if resets else None
+
+
+def reset_somewhere(case: Case) -> Verdict | None:
+    """... of which no file says that the job uses it, where nothing else says more."""
+    resets = [said for said in _resets(case) if said.age_s is not None]
+    return _reset(case, "the driver has reset {}", resets, []) if resets else None
 
 
 def _resets(case: Case) -> list[Kernel]:
-    return [said for said in case.kernel if said.name == "gpu_reset"]
+    """Those of GPUs; not of another program's work on one, such as a display's."""
+    resets = (said for said in case.kernel if said.name == "gpu_reset")
+    return [
+        said
+        for said in resets
+        if not said.text or said.text.startswith(_TRAINING) or case.rank_of_pid(said.pid, said.node) is not None
+    ]
 
 
 def _reset(case: Case, words: str, resets: list[Kernel], ended: list[Failure]) -> Verdict:

@@ -20,7 +20,15 @@ def with_reason(case: Case) -> Verdict | None:
 def without_reason(case: Case) -> Verdict | None:
     """By a line that says no more than that it ended."""
     known = (said for said in case.outside if _of_the_job(case, said) is not False)
-    return next((_verdict(case, said) for said in known if not _failed_before(case, said)), None)
+    return next(
+        (_verdict(case, said) for said in known if not _failed_before(case, said) and not _behind_a_task(case, said)),
+        None,
+    )
+
+
+def _behind_a_task(case: Case, said: Outside) -> bool:
+    """Whether srun had already ended the step itself, as it does once a task has failed."""
+    return any(one.source.file == said.source.file and one.source.line < said.source.line for one in case.step_ends)
 
 
 def _of_the_job(case: Case, said: Outside) -> bool | None:
@@ -31,7 +39,7 @@ def _of_the_job(case: Case, said: Outside) -> bool | None:
 
 
 def _failed_before(case: Case, said: Outside) -> bool:
-    """Whether a rank has failed, or waited in vain, or ended by itself above that line."""
+    """Whether a rank has failed or waited in vain above that line."""
 
     def above(one: Statement) -> bool:
         return one.source.file == said.source.file and one.source.line < said.source.line
@@ -39,7 +47,6 @@ def _failed_before(case: Case, said: Outside) -> bool:
     return (
         any(above(one) for one in case.timeouts)
         or any(above(one) for one in case.stalls)
-        or any(above(one) for one in case.exits if one.code not in (0, -9, -15))
         or any(above(one) for one in case.failures if one.role == "own" or one.name == "timeout_gloo")
     )
 

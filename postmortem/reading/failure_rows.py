@@ -28,9 +28,9 @@ _OF_DEVICES = (
 )
 #: What CUDA says where a process cannot use its GPU, or reach the others from it: of no peer that is gone.
 _SET_UP = (
-    r"initialization error|system not yet initialized|invalid argument|invalid device ordinal|operation not supported|"
+    r"initialization error|system not yet initialized|invalid device ordinal|operation not supported|"
     r"peer access is not supported between these two devices|no CUDA-capable device is detected|"
-    r"CUDA driver version is insufficient for CUDA runtime version|unknown error|mapping of buffer object failed"
+    r"CUDA driver version is insufficient for CUDA runtime version"
 )
 #: What NCCL says where a peer or the network is gone, or it does not know why: its last error says more.
 _PEERS_GONE = (

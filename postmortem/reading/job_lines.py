@@ -50,12 +50,13 @@ _SRUN = re.compile(
 )
 #: srun, which ends all tasks once one has failed.
 _STEP_ENDED = re.compile(
-    r"srun: (?:launch/slurm: _step_signal: Terminating StepId=|Terminating job step |Job step aborted: )"
+    r"srun: (?:(?:launch/slurm: _step_signal: )?Terminating (?:StepId=|job step )(?P<step>[\w.+-]{1,60})"
+    r"|Job step aborted: )"
 )
 #: HPE's mpiexec (PALS): the first process that failed, and maybe one that it has ended itself.
 _PALS = re.compile(
     r"(?:(?P<node>[A-Za-z0-9.-]{1,255}): )?rank (?P<rank>\d{1,7}) "
-    r"(?:died from signal (?P<signal>\d{1,2})(?: and dumped core)?|exited with code (?P<code>\d{1,3}))$"
+    r"(?:died from signal (?P<signal>\d{1,2})(?: and dumped core)?|exited with code (?P<code>[1-9]\d{0,2}))$"
 )
 #: A node's daemon, of its own task.
 _STEPD = re.compile(r"slurmstepd: error: get_exit_code task (\d{1,7}) died by signal: (\d{1,2})$")
@@ -249,8 +250,8 @@ def _of_launcher(text: str, node: str, source: Source) -> Iterator[Statement]:
     elif found := _RETURNED.search(text) or _CHILD.search(text):
         pid = _optional(found.groupdict(), "pid")
         yield Exit(node=node, source=source, code=int(found["code"]), pid=pid, first=True)
-    elif _STEP_ENDED.search(text):
-        yield StepEnded(node=node, source=source)
+    elif found := _STEP_ENDED.search(text):
+        yield StepEnded(node=node, source=source, step=found["step"] or "")
     elif _AGAIN.search(text):
         yield Restarted(node=node, source=source)
     elif found := _SRUN.search(text):

@@ -67,7 +67,7 @@ _ROWS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         "GPU HANG: ",
         re.compile(
             r"i915 (?P<pci>[0-9a-fA-F:]{7,13})\.\d: \[drm\] GPU HANG: ecode [0-9a-fA-F:]{1,40}"
-            r"(?:, in .{1,40}? \[(?P<pid>\d{1,10})\])?"
+            r"(?:, in (?P<text>.{1,40}?) \[(?P<pid>\d{1,10})\])?"
         ),
     ),
     ("sxid", "SXid", re.compile(r"SXid \(PCI:(?P<pci>[0-9a-fA-F:.]{4,20})\): (?P<number>\d{1,6})")),

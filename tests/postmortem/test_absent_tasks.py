@@ -64,6 +64,23 @@ def test_one_that_reports_its_own_death_was_alive(tmp_path):
     assert "was alive, and too busy to send any" in found.cause
 
 
+def test_one_that_lost_its_peers_does_not_report_its_own_death(tmp_path):
+    lost = labelled(
+        3, f"{FATAL}Failed to send RPC to coordination service. Either the leader task died or restarted.\n"
+    )
+    found = verdict(tmp_path, lost + labelled(0, f"{FATAL}{SILENT}\n{tasks(3)}{OVER}"))
+    assert (found.kind, found.ranks) == ("died", (3,))
+    assert "alive" not in found.cause
+
+
+@pytest.mark.parametrize("said", [f"{FATAL}{SILENT}\n{tasks(1, 2)}{OVER}", RAISED + BARRIERS["before"] + tasks(1)])
+def test_a_process_whose_end_is_reported_says_more(tmp_path, said):
+    """Also behind a barrier that timed out long before."""
+    crashed = "srun: error: node-1: task 2: Segmentation fault (core dumped)\n"
+    found = verdict(tmp_path, said + "step\n" * 900 + crashed)
+    assert (found.kind, found.ranks) == ("died", (2,))
+
+
 def test_of_many_none_is_accused(tmp_path):
     found = verdict(tmp_path, f"{FATAL}{SILENT}\n{tasks(3, 4, 5)}{OVER}")
     assert (found.ranks, found.victims) == ((), (3, 4, 5))

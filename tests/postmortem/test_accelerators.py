@@ -104,6 +104,17 @@ def test_the_process_that_intels_driver_names_is_its_ranks(tmp_path):
     assert (found.kind, found.ranks, found.victims) == ("device_fault", (2,), (0,))
 
 
+def test_a_reset_of_a_gpu_that_the_job_does_not_use_explains_nothing(tmp_path):
+    """The node's own display hangs now and then: the driver names its process. Else exits say more."""
+    hang = "[Tue Sep  2 15:10:41 2025] i915 0000:00:02.0: [drm] GPU HANG: ecode 12:1:85dcfdfb{}\n"
+    killed = "srun: error: node-1: task 3: Killed\n"
+    for process in (", in Xorg [1812]", ""):
+        found = verdict(tmp_path, job=WAITED.format(rank=0) + killed, dmesg=hang.format(process))
+        assert (found.kind, found.ranks) == ("died", (3,))
+    found = verdict(tmp_path, job=WAITED.format(rank=0), dmesg=hang.format(", in Xorg [1812]"))
+    assert found.kind != "device_fault"
+
+
 def test_a_card_that_left_the_bus_is_a_fault_of_the_device(tmp_path):
     kernel = "[Tue Sep  2 15:10:40 2025] amdgpu 0000:08:00.0: amdgpu: device lost from bus!\n"
     found = verdict(tmp_path, job=WAITED.format(rank=0), dmesg=kernel)
@@ -199,3 +210,21 @@ def test_what_nccl_warns_of_while_it_goes_on_is_no_error(tmp_path):
     warned = "node-1:4711:4711 [1] misc/cudawrap.cc:36 NCCL WARN Cuda failure 3 'initialization error'\n"
     found = verdict(tmp_path, job=warned + WAITED.format(rank=0))
     assert "could not be used" not in found.cause
+
+
+def test_an_exception_of_another_rank_is_as_likely(tmp_path):
+    other = (
+        '[rank0]: Traceback (most recent call last):\n[rank0]:   File "/src/train.py", line 5, in main\n[rank0]: {}\n'
+    )
+    job = CUDA.format(rank=1, text="3 'initialization error'") + other.format("ValueError: bad config")
+    found = verdict(tmp_path, job=job)
+    assert (found.ranks, found.sure) == ((0, 1), "unsure")
+
+
+@pytest.mark.parametrize(
+    "text", ["205 'mapping of buffer object failed'", "1 'invalid argument'", "999 'unknown error'"]
+)
+def test_what_may_follow_from_a_peer_that_is_gone_accuses_nobody(tmp_path, text):
+    job = CUDA.format(rank=0, text=text) + "srun: error: node-1: task 1: Killed\n"
+    found = verdict(tmp_path, job=job)
+    assert (found.kind, found.ranks, found.victims) == ("died", (1,), (0,))

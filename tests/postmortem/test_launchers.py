@@ -468,6 +468,7 @@ def test_ranks_that_have_chosen_one_gpu_are_the_programs_fault(tmp_path, speaks)
 
 
 ENDS = "srun: launch/slurm: _step_signal: Terminating StepId=812.0\n"
+CANCELLED = "slurmstepd: error: *** STEP 812.0 ON node-1 CANCELLED AT 2026-11-30T09:20:00 ***\n"
 
 
 @pytest.mark.parametrize("others", ["Killed", "Terminated"])
@@ -490,13 +491,12 @@ def test_a_task_that_was_killed_before_srun_ended_the_others_is_named(tmp_path):
 
 def test_the_first_task_that_failed_is_reported_though_not_why_it_did(tmp_path):
     """Slurm says that the step was cancelled: by srun, because of that task."""
-    cancelled = "slurmstepd: error: *** STEP 812.0 ON node-1 CANCELLED AT 2026-11-30T09:20:00 ***\n"
     exited = "srun: error: node-1: task 3: Exited with exit code 1\n"
-    found = verdict(tmp_path, f"{exited}{ENDS}{cancelled}srun: error: node-1: tasks 0-2: Terminated\n")
+    found = verdict(tmp_path, f"{exited}{ENDS}{CANCELLED}srun: error: node-1: tasks 0-2: Terminated\n")
     assert (found.kind, found.ranks) == ("insufficient_data", ())
     assert "rank 3 ended with exit code 1 before the launcher ended the others" in found.cause
     assert "rank 3" in found.next
-    alone = verdict(tmp_path, f"{cancelled}srun: error: node-1: tasks 0-3: Terminated\n")
+    alone = verdict(tmp_path, f"{CANCELLED}srun: error: node-1: tasks 0-3: Terminated\n")
     assert "ended from outside: cancelled" in alone.cause
 
 
@@ -533,3 +533,78 @@ def test_a_closed_terminal_is_said_as_such(tmp_path, signal):
     assert (found.kind, found.ranks) == ("died", ())
     assert "SIGHUP, as when the terminal" in found.cause
     assert "nohup" in found.next
+
+
+def test_the_first_that_failed_stands_before_the_others_and_lost_no_peer(tmp_path):
+    """Else it is one of them, for all that the log says."""
+    exited, ended = (
+        "srun: error: node-1: task 3: Exited with exit code 1\n",
+        "srun: error: node-1: tasks 0-2: Terminated\n",
+    )
+    lost = "".join(f"3: {line}\n" for line in LOST.splitlines())
+    for log in (ended + exited, lost + exited + ended):
+        found = verdict(tmp_path, log)
+        assert "before the launcher" not in found.cause
+        assert found.ranks == ()
+
+
+@pytest.mark.parametrize(
+    "killed",
+    [
+        "slurmstepd: error: get_exit_code task 1 died by signal: 9\n",
+        "x1.hsn: rank 1 died from signal 9\nx1.hsn: rank 0 died from signal 15\n",
+        "srun: error: node-1: task 1: Killed\n",
+    ],
+)
+def test_what_is_killed_behind_a_cancel_is_not_accused(tmp_path, killed):
+    found = verdict(tmp_path, STEPS + CANCELLED + killed)
+    assert found.ranks == ()
+    assert "ended from outside: cancelled" in found.cause
+
+
+def test_no_launcher_runs_out_of_memory_for_a_task(tmp_path):
+    counted = (
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=812.0. Some of the step tasks have been OOM Killed.\n"
+    )
+    tasks = "srun: error: node-1: task 3: Out Of Memory\nsrun: error: node-1: tasks 0-2: Terminated\n"
+    found = verdict(tmp_path, counted + ENDS + tasks)
+    assert (found.kind, found.ranks) == ("died", (3,))
+    assert "out of host memory" in found.cause
+
+
+def test_a_crash_of_another_program_or_in_an_earlier_step_excuses_no_kill(tmp_path):
+    shell = "run.sh: line 3:  4242 Segmentation fault      (core dumped) nvtop --once > /tmp/before.txt\n"
+    assert verdict(tmp_path, f"{shell}{STEPS}srun: error: node-1: task 3: Killed\n").ranks == (3,)
+    failed = f"srun: error: node-1: task 0: Exited with exit code 1\n{ENDS}"
+    again = f"{STEPS}srun: error: node-1: task 3: Killed\n{ENDS.replace('812.0', '812.1')}"
+    found = verdict(tmp_path, f"{failed}{again}srun: error: node-1: tasks 0-2: Killed\n")
+    assert "rank 0 ended with exit code 1 before" not in found.cause
+    assert found.ranks == ()
+
+
+def test_a_rank_that_torchrun_saw_end_seconds_before_another_is_the_first(tmp_path):
+    """Its table lists the first one last, and with its time."""
+    table = "".join(
+        f"{head}\n[{number}]:\n  time      : 2026-11-30_12:00:{second}\n  host      : node-1\n"
+        f"  rank      : {number} (local_rank: {number})\n  exitcode  : {code} (pid: {100 + number})\n"
+        "  error_file: <N/A>\n"
+        for head, number, second, code in (
+            ("Failures:", 0, "09", -11),
+            ("-" * 60 + "\nRoot Cause (first observed failure):", 1, "00", -9),
+        )
+    )
+    found = verdict(tmp_path, f"{'=' * 60}\ntrain.py FAILED\n{'-' * 60}\n{table}{'=' * 60}\n")
+    assert (found.kind, found.ranks, found.victims) == ("died", (1,), (0,))
+    found = verdict(tmp_path, f"{'=' * 60}\ntrain.py FAILED\n{'-' * 60}\n{table.replace('00:09', '00:00')}{'=' * 60}\n")
+    assert (found.ranks, found.sure) == ((0, 1), "unsure")
+    assert "rank 0 crashed (SIGSEGV); rank 1 was killed (SIGKILL)" in found.cause
+
+
+@pytest.mark.parametrize("ended", [-12, 1])
+def test_a_limit_that_lsf_reports_below_the_output_decides(tmp_path, ended):
+    agent = (
+        f"E1130 12:00:00.200000 900 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: {ended}) "
+        "local_rank: 0 (pid: 100) of binary: /usr/bin/python\n"
+    )
+    found = verdict(tmp_path, f"{STEPS}{agent}TERM_RUNLIMIT: job killed after reaching LSF run time limit.\n")
+    assert "the time limit of the job" in found.cause

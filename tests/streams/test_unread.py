@@ -11,7 +11,8 @@ from paceline import topics, wire
 from streams import unread
 from streams.door import Door
 from streams.joined_topics import NOTE
-from streams.keyed_state import Key
+from streams.keyed_state import Key, KeyedState
+from streams.offsets import Partition
 from streams.processor import Processor
 from streams.store import Store
 from streams.stored_states import FORGOTTEN
@@ -172,14 +173,75 @@ def test_all_are_found_however_many_and_chunks_are_no_states(monkeypatch):
     assert [key.text() for some in taken for _, key in some] == texts
 
 
-def test_time_counts_from_when_all_was_read_that_waits():
-    """After a long stop the next message of any job may still lie on the broker."""
+def test_in_a_backlog_none_is_looked_for():
+    """The next message of any job may still lie on the broker. A busy worker has one now and then."""
     made = Unread(IDLE_S)
-    assert not made.due(0.0, backlog=False)
-    assert not made.due(IDLE_S + 1, backlog=True)
-    assert not made.due(IDLE_S + 2, backlog=False)
-    assert not made.due(2 * IDLE_S, backlog=False)
-    assert made.due(2 * IDLE_S + 3, backlog=False)
-    assert not made.due(2 * IDLE_S + 4, backlog=False)
+    assert not made.due(0.0, backlog=True)
+    assert not made.due(5.0, backlog=False)
+    assert not made.due(IDLE_S + 1, backlog=False)
+    assert not made.due(IDLE_S + 6, backlog=True)
+    assert made.due(IDLE_S + 7, backlog=False)
+    assert not made.due(IDLE_S + 8, backlog=False)
     made.clear()
     assert not made.due(9 * IDLE_S, backlog=False)
+
+
+class Idle(Broker):
+    """No message comes. Two partitions are ours; ``stored`` lies in the second."""
+
+    def __init__(self, stored):
+        super().__init__([])
+        self.clock, self.stored = Clock(), stored
+        for number in range(stored):
+            key = Key("job", "c", f"job-{number}", 0).text()
+            asyncio.run(Store(self.table, self.delivered).write(3, key, KeyedState().snapshot()))
+
+    def ends(self):
+        return {AT: (0, 0), Partition(topics.HOST.name, 3): (9, None)}
+
+    def still_stored(self):
+        return [name for name in Store(self.table, self.delivered).keys(3) if name != FORGOTTEN]
+
+    async def waited(self, door, looks):
+        """The others have moved on by more than an idle state is kept, and the worker has looked so often."""
+        await door.checkpoint()
+        door.processor.now_s += IDLE_S + 1
+        for _ in range(looks):
+            await door.checkpoint()
+
+
+def test_where_nothing_else_comes_in_a_partition_its_states_go_too():
+    broker = Idle(1)
+    asyncio.run(broker.waited(door_of(broker, broker.clock), 1))
+    assert broker.still_stored() == []
+
+
+def test_what_was_found_before_the_partitions_were_taken_away_is_not_touched():
+    """They may be another's by now, and newer; time begins again."""
+
+    async def lost(broker):
+        door = door_of(broker, broker.clock)
+        await broker.waited(door, 1)
+        before = broker.still_stored()
+        door.lose()
+        door.processor.now_s += 2 * IDLE_S
+        for _ in range(3):
+            await door.checkpoint()
+        return before, broker.still_stored()
+
+    before, after = asyncio.run(lost(Idle(2 * unread.AT_A_TIME)))
+    assert len(before) == unread.AT_A_TIME
+    assert after == before
+
+
+def test_a_state_whose_last_words_cannot_be_judged_is_put_aside_and_stops_nothing(monkeypatch):
+    def expire(state):
+        raise ValueError("odd")
+
+    monkeypatch.setattr(KeyedState, "expire", expire)
+    broker = Idle(2)
+    asyncio.run(broker.waited(door_of(broker, broker.clock), 2))
+    letters = [json.loads(value) for topic, value in broker.published if topic == topics.DEADLETTER.name]
+    assert broker.still_stored() == []
+    assert len(letters) == 2
+    assert all("last words" in one["reason"] and one["partition"] == 3 for one in letters)

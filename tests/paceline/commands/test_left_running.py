@@ -21,6 +21,7 @@ def proc(tmp_path: Path) -> Path:
         (4715, SOCKET, "bash"),
     ):
         (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (python) train) S 1 {pid} {pid} 0 -1")
         (tmp_path / str(pid) / "environ").write_bytes(f"HOME=/root\0PACELINE_SOCKET={told}\0LANG=C\0".encode())
         (tmp_path / str(pid) / "exe").symlink_to(f"/usr/bin/{program}")
         (tmp_path / str(pid) / "cmdline").write_bytes(f"{program}\0train.py\0--token\0secret\0".encode())
@@ -31,6 +32,13 @@ def proc(tmp_path: Path) -> Path:
 
 def test_those_that_were_told_of_this_socket_are_found(proc: Path) -> None:
     assert left_running(SOCKET, proc) == {4711, 4712}
+
+
+@pytest.mark.parametrize("state", ["D", "Z"])
+def test_one_that_sleeps_in_the_kernel_or_has_ended_is_passed_over(proc: Path, state: str) -> None:
+    """To read its environment could take as long as it sleeps."""
+    (proc / "4712" / "stat").write_text(f"4712 (python) train) {state} 1 4712 4712 0 -1")
+    assert left_running(SOCKET, proc) == {4711}
 
 
 def test_where_there_is_no_proc_none_is(tmp_path: Path) -> None:
