@@ -48,7 +48,7 @@ test:  ## what every change must pass, in ten minutes: lint, quick tests, progra
 	@$(GATE) land
 
 .PHONY: test-all
-test-all:  ## everything that needs no GPU, in 80 minutes (ARGS=--random-order)
+test-all:  ## everything that needs no GPU, in 75 to 95 minutes (ARGS=--random-order)
 	@$(GATE) all
 
 .PHONY: test-part
