@@ -11,8 +11,8 @@ _MOST_NAMED = 2
 
 
 def verdict(case: Case) -> Verdict | None:
-    """By the coordinator's lists."""
-    return _silent(case) or _late(case)
+    """By the coordinator's lists, or by what others say of the process that it is in."""
+    return _silent(case) or _late(case) or _without_leader(case)
 
 
 def without_progress(case: Case) -> Verdict | None:
@@ -73,6 +73,24 @@ def _late(case: Case) -> Verdict | None:
         sure="likely" if len(named) == 1 else "unsure",
         next=f"the log of process {min(late)}: where it was, or how it ended",
         grounds=grounds(*([barrier] if barrier else []), *said[:3]),
+    )
+
+
+def _without_leader(case: Case) -> Verdict | None:
+    """The coordinator is in process 0: the others cannot reach it, and it says nothing itself."""
+    said = [one for one in case.failures if one.name == "no_leader" and one.rank is not None]
+    ranks = {one.rank for one in said if one.rank is not None}
+    if not ranks or 0 in case.failed:
+        return None
+    return Verdict(
+        kind="died",
+        cause=f"{_processes(ranks)} no longer reached JAX's coordinator, which is in process 0, and that has reported "
+        "nothing: it ended first, or its node or network did",
+        ranks=(0,),
+        victims=tuple(sorted(ranks)),
+        sure="unsure",
+        next="the log of process 0, how it ended (sacct, kubectl describe), and its node's kernel log",
+        grounds=grounds(*said[:4]),
     )
 
 

@@ -357,7 +357,7 @@ ROWS: tuple[Row, ...] = (
     _row(
         "task_barrier", "waiter", "Barrier timed out", r"Barrier timed out\. (?:Barrier_id|Id): (?P<text>\S{1,200}?)\. "
     ),
-    _row("store", "victim", "RPC to coordination service", r"Failed to send RPC to coordination service"),
+    _row("no_leader", "victim", "RPC to coordination service", r"Failed to send RPC to coordination service"),
     _row("task_fate", "victim", "distributed service detected fatal", r"JAX distributed service detected fatal errors"),
     # Ascend's collectives, and the codes of torch_npu for a stream that waited too long.
     _row("hccl", "waiter", "Notify register times out", r"Notify register times out"),

@@ -13,6 +13,7 @@ FATAL = (
 )
 SILENT = "The following tasks are unhealthy (stopped sending heartbeats):"
 OVER = "The tasks have crashed. Check the task logs for an earlier error, or scheduler events to debug further.\n"
+LOST = f"{FATAL}Failed to send RPC to coordination service. Either the leader task died or restarted.\n"
 RAISED = (
     'Traceback (most recent call last):\n  File "/app/train.py", line 75, in save\n'
     '    client.wait_at_barrier("checkpoint", 600000)\njaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: '
@@ -79,6 +80,18 @@ def test_a_process_whose_end_is_reported_says_more(tmp_path, said):
     crashed = "srun: error: node-1: task 2: Segmentation fault (core dumped)\n"
     found = verdict(tmp_path, said + "step\n" * 900 + crashed)
     assert (found.kind, found.ranks) == ("died", (2,))
+
+
+def test_the_process_with_the_coordinator_is_named_where_all_others_lost_it(tmp_path):
+    found = verdict(tmp_path, labelled(0, "step 1\n") + labelled(1, LOST) + labelled(2, LOST))
+    assert (found.kind, found.ranks, found.victims, found.sure) == ("died", (0,), (1, 2), "unsure")
+    assert "processes 1 and 2 no longer reached JAX's coordinator" in found.cause
+
+
+@pytest.mark.parametrize("rank", [None, 0])
+def test_it_is_not_where_it_reports_the_same_or_nobody_is_known(tmp_path, rank):
+    """Its own network may be gone; and without ranks it may be its own line."""
+    assert verdict(tmp_path, LOST if rank is None else labelled(0, LOST) + labelled(1, LOST)).ranks == ()
 
 
 def test_of_many_none_is_accused(tmp_path):
