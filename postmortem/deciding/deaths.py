@@ -168,14 +168,15 @@ def _named(case: Case) -> Verdict | None:
 
 
 def first_exit(case: Case) -> int | None:
-    """The one rank that ended by itself, where its launcher has ended all others."""
+    """The one rank that ended by itself, where its launcher has ended all others, or says that it was the first."""
     own = [rank for rank, one in case.exit_of.items() if not (one.code == -15 or case.ended_by_launcher(one))]
     if len(own) != 1 or own[0] in case.failed:
         return None
     first = case.exit_of[own[0]]
     others = [one for rank, one in case.exit_of.items() if rank != own[0]]
-    behind = (one.source.file == first.source.file and one.source.line > first.source.line for one in others)
-    return own[0] if others and first.code != 0 and all(behind) else None
+    behind = all(one.source.file == first.source.file and one.source.line > first.source.line for one in others)
+    in_a_box = first.first and first.pid is None
+    return own[0] if first.code != 0 and (behind if others else in_a_box) else None
 
 
 def code_of(ended: Exit) -> str:

@@ -27,8 +27,10 @@ def without_reason(case: Case) -> Verdict | None:
 
 
 def _behind_a_task(case: Case, said: Outside) -> bool:
-    """Whether srun had already ended the step itself, as it does once a task has failed."""
-    return any(one.source.file == said.source.file and one.source.line < said.source.line for one in case.step_ends)
+    """Whether a task had ended above that line, and srun had ended the step because of it."""
+    lines = [one.source.line for one in case.step_ends if one.source.file == said.source.file]
+    last = max((line for line in lines if line < said.source.line), default=0)
+    return any(one.source.file == said.source.file and one.source.line < last for one in case.exits)
 
 
 def _of_the_job(case: Case, said: Outside) -> bool | None:

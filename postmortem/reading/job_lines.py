@@ -59,7 +59,7 @@ _PALS = re.compile(
     r"(?:died from signal (?P<signal>\d{1,2})(?: and dumped core)?|exited with code (?P<code>[1-9]\d{0,2}))$"
 )
 #: A node's daemon, of its own task.
-_STEPD = re.compile(r"slurmstepd: error: get_exit_code task (\d{1,7}) died by signal: (\d{1,2})$")
+_STEPD = re.compile(r"slurmstepd(?:-[\w.-]{1,80})?: error: get_exit_code task (\d{1,7}) died by signal: (\d{1,2})$")
 _SPAWN = re.compile(r"process (\d{1,7}) terminated with (?:signal (SIG[A-Z]{2,6})|exit code (\d{1,4}))")
 _SLURM = re.compile(
     r"\*\*\* (?:JOB|STEP) \S{1,60} ON (\S{1,255}) CANCELLED AT \S{1,40}"

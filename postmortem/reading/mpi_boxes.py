@@ -40,8 +40,10 @@ _ABORTED = re.compile(
     r"(?:with errorcode|Proc: \[(?:\[\d{1,9},1\]|[A-Za-z0-9._-]{1,255}@1),\d{1,7}\] Errorcode:) (-?\d{1,9})\b"
 )
 _MPICH = re.compile(r"application called MPI_Abort\(MPI_COMM_WORLD, (-?\d{1,9})\) - process (\d{1,7})\b")
-#: Intel's; MPICH's own does not say the rank.
+#: Intel's, which says the rank.
 _INTEL = re.compile(r"RANK (\d{1,7}) PID (\d{1,10}) RUNNING AT ([A-Za-z0-9.-]{1,255}) = KILLED BY SIGNAL: (\d{1,2})\b")
+#: MPICH's own: the process in it is one of those that ended, which may be one that it has killed itself.
+_MPICHS = re.compile(r"YOUR APPLICATION TERMINATED WITH THE EXIT STRING: [^()]{1,80} \(signal (\d{1,2})\)")
 #: Of a whole node: its daemon answers no more.
 _LOST = re.compile(
     r"lost communication with a remote daemon\..{1,300}? Remote daemon: \S{1,200} on node ([A-Za-z0-9.-]{1,255})"
@@ -90,6 +92,8 @@ def _first(said: str, source: Source) -> Exit | Outside | None:
     if found := _INTEL.search(said):
         code, pid = -int(found[4]), int(found[2])
         return Exit(rank=int(found[1]), node=found[3], source=source, code=code, pid=pid, first=True)
+    if found := _MPICHS.search(said):
+        return Exit(source=source, code=-int(found[1]), first=True)
     if found := _LOST.search(said):
         return Outside(node=found[1], source=source, reason="lost node", strong=True)
     return None

@@ -535,6 +535,35 @@ def test_a_closed_terminal_is_said_as_such(tmp_path, signal):
     assert "nohup" in found.next
 
 
+def test_a_cancel_by_its_user_is_one_though_srun_ends_the_step_before_it_is_reported(tmp_path):
+    """As Slurm 22.05 writes it: nobody had failed before."""
+    aborted = "srun: Job step aborted: Waiting up to 12 seconds for job step to finish.\n"
+    found = verdict(tmp_path, f"{STEPS}{aborted}{CANCELLED}srun: error: node-1: tasks 0-2: Killed\n")
+    assert found.ranks == ()
+    assert "ended from outside: cancelled" in found.cause
+
+
+@pytest.mark.parametrize(("signal", "word"), [(11, "SIGSEGV"), (9, "SIGKILL")])
+def test_mpichs_box_says_how_a_process_ended_and_not_which(tmp_path, signal, word):
+    """Its process may be one that it has killed itself: the code is that one's."""
+    name = {11: "Segmentation fault", 9: "Killed"}[signal]
+    box = (
+        f"\n{'=' * 83}\n=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 14411 RUNNING AT node-1\n"
+        f"=   EXIT CODE: 9\n=   CLEANING UP REMAINING PROCESSES\n=   YOU CAN IGNORE THE BELOW CLEANUP MESSAGES\n"
+        f"{'=' * 83}\nYOUR APPLICATION TERMINATED WITH THE EXIT STRING: {name} (signal {signal})\n"
+    )
+    found = verdict(tmp_path, STEPS + box)
+    assert (found.kind, found.ranks, found.sure) == ("died", (), "unsure")
+    assert f"a process of the job {'crashed' if signal == 11 else 'was killed'} ({word})" in found.cause
+    assert "14411" not in found.cause
+
+
+def test_the_first_that_mpirun_saw_end_is_reported_with_its_code(tmp_path):
+    found = verdict(tmp_path, STEPS + RULE + EXITED["Open MPI 4"].format("mpirun") + RULE)
+    assert found.ranks == ()
+    assert "rank 2 ended with exit code 3 before the launcher ended the others" in found.cause
+
+
 def test_the_first_that_failed_stands_before_the_others_and_lost_no_peer(tmp_path):
     """Else it is one of them, for all that the log says."""
     exited, ended = (
