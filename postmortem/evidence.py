@@ -97,9 +97,10 @@ class Exit(Said, frozen=True, kw_only=True):
 
 
 class StepEnded(Said, frozen=True, kw_only=True):
-    """A launcher ends all processes of ``step`` that are left: how these end says nothing."""
+    """A launcher ends all processes of ``step`` that are left: how these end says nothing. ``over``: it has done so."""
 
     step: str = ""
+    over: bool = False
 
 
 class Restarted(Said, frozen=True, kw_only=True):

@@ -41,7 +41,7 @@ def _ends(statements: list[Statement]) -> dict[str, int]:
     """By file the line that ends its last attempt but one."""
     made: dict[str, int] = defaultdict(int)
     by_process: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
-    steps: dict[str, dict[str, int]] = defaultdict(dict)
+    steps: dict[str, list[StepEnded]] = defaultdict(list)
     for said in statements:
         file, line = said.source.file, said.source.line
         if isinstance(said, Restarted):
@@ -49,14 +49,22 @@ def _ends(statements: list[Statement]) -> dict[str, int]:
         elif isinstance(said, Exit) and said.pid is not None and (whose := _whose(said)):
             by_process[file, *whose].append((line, said.pid))
         elif isinstance(said, StepEnded) and said.step:
-            steps[file].setdefault(said.step, line)
+            steps[file].append(said)
     for (file, *_), ended in by_process.items():
         _, pid = max(ended)  # A log may have each line twice.
         made[file] = max(made[file], *(line for line, other in ended if other != pid), 0)
-    for file, lines in steps.items():
-        *_, last, _ = (0, *sorted(lines.values()))
-        made[file] = max(made[file], last - 1)  # Those that it ended come behind that line.
+    for file, stopped in steps.items():
+        made[file] = max(made[file], _before(stopped))
     return made
+
+
+def _before(ended: list[StepEnded]) -> int:
+    """The line that ends the last step but one: where srun says that it is over, else where it began to end it."""
+    last = max(ended, key=lambda one: one.source.line).step
+    others = [one for one in ended if one.step != last]
+    over = max((one.source.line for one in others if one.over), default=0)
+    begun = [one.source.line - 1 for one in others if not one.over]  # Those that it ended come behind that line.
+    return max(over, *begun, 0)
 
 
 def _whose(ended: Exit) -> tuple[str, ...]:

@@ -27,10 +27,9 @@ def without_reason(case: Case) -> Verdict | None:
 
 
 def _behind_a_task(case: Case, said: Outside) -> bool:
-    """Whether a task had ended above that line, and srun had ended the step because of it."""
-    lines = [one.source.line for one in case.step_ends if one.source.file == said.source.file]
-    last = max((line for line in lines if line < said.source.line), default=0)
-    return any(one.source.file == said.source.file and one.source.line < last for one in case.exits)
+    """Whether srun had ended a step above that line because a task had ended: only then it names the step."""
+    above = (one for one in case.step_ends if one.source.line < said.source.line)
+    return any(one.step and one.source.file == said.source.file for one in above)
 
 
 def _of_the_job(case: Case, said: Outside) -> bool | None:

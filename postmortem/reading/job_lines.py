@@ -51,7 +51,7 @@ _SRUN = re.compile(
 #: srun, which ends all tasks once one has failed.
 _STEP_ENDED = re.compile(
     r"srun: (?:(?:launch/slurm: _step_signal: )?Terminating (?:StepId=|job step )(?P<step>[\w.+-]{1,60})"
-    r"|Job step aborted: )"
+    r"|Job step aborted: |Force Terminated (?:StepId=|job step )(?P<over>[\w.+-]{1,60}))"
 )
 #: HPE's mpiexec (PALS): the first process that failed, and maybe one that it has ended itself.
 _PALS = re.compile(
@@ -251,7 +251,8 @@ def _of_launcher(text: str, node: str, source: Source) -> Iterator[Statement]:
         pid = _optional(found.groupdict(), "pid")
         yield Exit(node=node, source=source, code=int(found["code"]), pid=pid, first=True)
     elif found := _STEP_ENDED.search(text):
-        yield StepEnded(node=node, source=source, step=found["step"] or "")
+        step = found["step"] or found["over"] or ""
+        yield StepEnded(node=node, source=source, step=step, over=found["over"] is not None)
     elif _AGAIN.search(text):
         yield Restarted(node=node, source=source)
     elif found := _SRUN.search(text):

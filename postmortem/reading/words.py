@@ -30,6 +30,7 @@ _OF_LAUNCHERS = (
     "terminated with",
     "Terminating StepId",
     "Terminating job step",
+    "Force Terminated ",
     "Job step aborted: ",
     "died from signal",
     "died by signal",

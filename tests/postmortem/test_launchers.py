@@ -606,6 +606,8 @@ def test_a_crash_of_another_program_or_in_an_earlier_step_excuses_no_kill(tmp_pa
     assert verdict(tmp_path, f"{shell}{STEPS}srun: error: node-1: task 3: Killed\n").ranks == (3,)
     failed = f"srun: error: node-1: task 0: Exited with exit code 1\n{ENDS}"
     again = f"{STEPS}srun: error: node-1: task 3: Killed\n{ENDS.replace('812.0', '812.1')}"
+    over = f"{CANCELLED}srun: error: node-1: tasks 1-3: Terminated\nsrun: Force Terminated StepId=812.0\n"
+    assert verdict(tmp_path, f"{failed}{over}{again}srun: error: node-1: tasks 0-2: Terminated\n").ranks == (3,)
     found = verdict(tmp_path, f"{failed}{again}srun: error: node-1: tasks 0-2: Killed\n")
     assert "rank 0 ended with exit code 1 before" not in found.cause
     assert found.ranks == ()
